@@ -96,6 +96,7 @@ class Program:
 
     @cached_property
     def resources(self) -> Resources:
+        """Registers, spills, stack and static shared memory, as ptxas reported them."""
         return read_resources(self.log, self.kernel)
 
     @cached_property
@@ -190,8 +191,9 @@ def compile_cuda(
         name, text, folders = "kernel.cu", source, (INCLUDE,)
     defines = {key: defines[key] for key in sorted(defines)}
     headers = _headers(name, text, folders)
+    everything = "\n".join([text, *dict(headers).values()])
     for macro in defines:
-        if not any(re.search(rf"\b{re.escape(macro)}\b", t) for t in (text, *dict(headers).values())):
+        if not re.search(rf"\b{re.escape(macro)}\b", everything):
             raise CompileError(
                 f"-D{macro}={defines[macro]}: {name} never mentions {macro}, so it would change "
                 f"nothing; check the spelling"
@@ -217,8 +219,9 @@ def compile_kernel(name: str, **defines: int | str) -> Program:
 
     ``compile_kernel("v1_wgmma", TILE_M=64)`` overrides a tile constant. Raises CompileError.
     """
-    if name not in kernel_names():
-        raise CompileError(f"{name}: there is no such kernel; there are {', '.join(kernel_names())}")
+    there = kernel_names()
+    if name not in there:
+        raise CompileError(f"{name}: there is no such kernel; there are {', '.join(there)}")
     return compile_cuda(KERNELS / f"{name}.cu", name, defines=defines)
 
 

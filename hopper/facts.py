@@ -46,6 +46,7 @@ class LaunchFacts:
         return (self.tile_n, self.tile_k)
 
     def as_dict(self) -> dict[str, int]:
+        """The seven stated facts by name, as a record keeps them."""
         return asdict(self)
 
 
