@@ -1,0 +1,17 @@
+"""Drawings of the book, each a function that returns a themed inline SVG `Figure`."""
+
+from .figure import Figure
+from .instructions import issue_order, tile_to_instructions
+from .operands import operand_path, operand_traffic
+from .timeline import timeline
+from .warpgroup import warpgroup_tile
+
+__all__ = [
+    "Figure",
+    "issue_order",
+    "operand_path",
+    "operand_traffic",
+    "tile_to_instructions",
+    "timeline",
+    "warpgroup_tile",
+]
