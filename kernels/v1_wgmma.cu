@@ -81,6 +81,7 @@ v1_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
   float d[TILE_M / WGMMA_M][TILE_N / 2];  // this thread's share of the tile's fp32 accumulators
   unsigned phase = 0;
 
+#pragma unroll 1  // no faster unrolled, and the PTX stays short enough to read
   for (int k0 = 0; k0 < k; k0 += TILE_K) {
     // [load]
     if (threadIdx.x == 0) {
