@@ -138,7 +138,7 @@ class Program:
     def _violations(self) -> list[str]:
         used = self.resources
         found = [
-            f"{code}, {len(lines)} times: {lines[0]}; ptxas changed what the source says, and a "
+            f"{code}, {len(lines)}×: {lines[0]}; ptxas changed what the source says, and a "
             f"clean kernel has no such message; the error index names its cause"
             for code, lines in advisories(self.log).items()
         ]

@@ -1,0 +1,278 @@
+"""Is this product right?
+
+Two questions. Element by element: is each error within what the arithmetic explains (see
+``tolerance``)? And over the whole: is the error as small as rounding makes it? fp64 is the
+judge; a second implementation (cuBLAS) may be asked about every element besides.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+from hopper.arrays import memory_of
+from hopper.errors import CheckError, ProblemError
+
+# Below this many multiplications every element is compared in fp64.
+_FULL_ON_CPU = 2**31
+_FULL_ON_GPU = 2**43
+_BLOCK = 1024  # rows and columns compared at a time, to bound the fp64 copies
+_TILE = 64  # rows of one wgmma: sampled rows include first and last ones of such tiles
+
+HALF_ULP = 2.0**-11  # of fp16, relative
+HALF_SUBNORMAL = 2.0**-25  # half the spacing of fp16 subnormals, absolute
+FP32_ULP = 2.0**-23  # what truncation to 24 significant bits loses at most, relative
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element whose error is the largest part of its tolerance."""
+
+    row: int
+    col: int
+    got: float
+    expected: float
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a check found. ``str()`` of it is the report.
+
+    ``max_error``: absolute. ``relative_norm``: Frobenius norm of the error over the reference's,
+    to stay below ``norm_limit``. ``compared``: how many elements, against what. ``wrong``: how
+    many lie outside their tolerance, and ``where``: the rows and columns that enclose them.
+    """
+
+    ok: bool
+    max_error: float
+    worst: Worst
+    relative_norm: float
+    norm_limit: float
+    compared: str
+    wrong: int
+    where: str
+
+    def __str__(self) -> str:
+        worst = self.worst
+        lines = [
+            f"{'right' if self.ok else 'WRONG'}: compared {self.compared}",
+            f"  largest error {self.max_error:.3g}; worst element C[{worst.row}, {worst.col}] = "
+            f"{worst.got:.6g}, expected {worst.expected:.6g} ± {worst.tolerance:.3g}",
+            f"  relative norm of the error {self.relative_norm:.3g}, limit {self.norm_limit:.3g}",
+        ]
+        if self.wrong:
+            lines.append(f"  {self.wrong:,} elements are wrong, in {self.where}")
+        return "\n".join(lines)
+
+
+def reference_rows(a, b, rows) -> Any:
+    """Rows ``rows`` of A·Bᵀ in fp64: exact products, sums rounded at 2^-53. Shape (rows, N)."""
+    return a[rows].astype("float64") @ b.astype("float64").T
+
+
+def tolerance(reference, spread, k: int):
+    """How far each fp16 element may lie from the fp64 one: an array like ``reference``.
+
+    2^-11·|ref| + 2^-25: rounding the result to fp16, subnormals included.
+    (k/16 + 1)·2^-23·(8·R + |ref|): each wgmma truncates its sum to 24 bits, where partial sums
+    are taken to stay below 8·R + |ref|. ``spread`` is R, the root of Σ a²b² over k, which is
+    the typical size of a partial sum of values with random signs.
+    """
+    size = abs(reference)
+    return HALF_ULP * size + HALF_SUBNORMAL + (k / 16 + 1) * FP32_ULP * (8 * spread + size)
+
+
+def compare(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Comparison:
+    """Compare C with A·Bᵀ: like ``check``, but a wrong C is only reported, not raised."""
+    m, n, k = _sizes(c, a, b, peer)
+    xp = _module_of(c)
+    everything = rows is None and m * n * k <= (_FULL_ON_CPU if xp is numpy else _FULL_ON_GPU)
+    chosen = numpy.arange(m) if everything else _sampled(m) if rows is None else _given(rows, m)
+
+    fp64 = _Tally()
+    for some_rows, columns in _blocks(chosen, n):
+        block_a, block_b = a[xp.asarray(some_rows)].astype("float64"), b[columns].astype("float64")
+        expected = block_a @ block_b.T
+        spread = xp.sqrt((block_a**2) @ (block_b**2).T)
+        got = c[xp.asarray(some_rows), columns].astype("float64")
+        fp64.add(got, expected, tolerance(expected, spread, k), some_rows, columns)
+        # A norm averages, so partial sums count at their typical size.
+        usual = (k / 16 + 1) * FP32_ULP * 2 * spread
+        fp64.allow(HALF_ULP * abs(expected) + HALF_SUBNORMAL + usual)
+    compared = f"{_count(len(chosen), m, n)} against fp64"
+
+    whole = _Tally()
+    if peer is not None:
+        # R of every element would cost a second product; by Cauchy and Schwarz it is below this.
+        fourth_a, fourth_b = _fourth_moment(a, xp), _fourth_moment(b, xp)
+        for some_rows, columns in _blocks(numpy.arange(m), n):
+            here = slice(int(some_rows[0]), int(some_rows[-1]) + 1)
+            expected = peer[here, columns].astype("float64")
+            spread = fourth_a[here, None] * fourth_b[None, columns]
+            got = c[here, columns].astype("float64")
+            # Both may be off by a tolerance.
+            whole.add(got, expected, 2 * tolerance(expected, spread, k), some_rows, columns)
+        compared += f", {_count(m, m, n)} against the peer with twice the tolerance"
+    elif len(chosen) < m:
+        # Rows outside the sample have no reference, but what was never written is still NaN.
+        for some_rows, columns in _blocks(numpy.arange(m), n):
+            here = slice(int(some_rows[0]), int(some_rows[-1]) + 1)
+            got = c[here, columns].astype("float64")
+            whole.add(got, xp.where(xp.isnan(got), 0, got), abs(got) + 1, some_rows, columns)
+        compared += f", {_count(m, m, n)} for NaN"
+    return _verdict(fp64, whole, compared)
+
+
+def check(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Comparison:
+    """Compare C (M, N) with A (M, K) · B (N, K)ᵀ; NumPy or CuPy arrays, fp16.
+
+    Everything in fp64 where that is affordable, else ``rows`` or a sample of them: the first and
+    the last, both edges of some 64-row tiles, and random ones. ``peer``: another fp16 result,
+    such as cuBLAS's, that every element is compared with at twice the tolerance.
+    NaN never passes; fill C with NaN before the kernel runs, and no forgotten tile does.
+    Raises CheckError with the report when C is wrong.
+    """
+    found = compare(c, a, b, rows=rows, peer=peer)
+    if not found.ok:
+        raise CheckError(str(found))
+    return found
+
+
+@dataclass
+class _Tally:
+    """Sums up a comparison block by block."""
+
+    error_squared: float = 0.0
+    reference_squared: float = 0.0
+    allowed_squared: float = 0.0
+    max_error: float = 0.0
+    wrong: int = 0
+    worst: Worst | None = None
+    worst_ratio: float = -1.0
+    rows_hit: list[int] = field(default_factory=list)
+    columns_hit: list[int] = field(default_factory=list)
+
+    def add(self, got, expected, allowed, rows: numpy.ndarray, columns: slice) -> None:
+        """Compare one block; every array is fp64 and of the block's shape."""
+        xp = _module_of(got)
+        error = abs(got - expected)
+        # fp16 ends at 65504; from 65520 on, correct rounding gives infinity.
+        overflows = xp.isinf(got) & (got * expected > 0) & (abs(expected) + allowed >= 65520)
+        error = xp.where(overflows, 0.0, xp.where(xp.isnan(error), xp.inf, error))
+        ratio = error / allowed
+        self.error_squared += float((error**2).sum())
+        self.reference_squared += float((expected**2).sum())
+        self.max_error = max(self.max_error, float(error.max()))
+        outside = error > allowed
+        wrong = int(outside.sum())
+        if wrong:
+            self.wrong += wrong
+            hit_rows = _host(xp.flatnonzero(outside.any(axis=1)))
+            hit_columns = _host(xp.flatnonzero(outside.any(axis=0)))
+            self.rows_hit += [int(rows[hit_rows[0]]), int(rows[hit_rows[-1]])]
+            self.columns_hit += [int(columns.start + hit) for hit in hit_columns[[0, -1]]]
+        row, column = divmod(int(ratio.argmax()), ratio.shape[1])
+        if float(ratio[row, column]) > self.worst_ratio:
+            self.worst_ratio = float(ratio[row, column])
+            self.worst = Worst(
+                int(rows[row]),
+                columns.start + column,
+                *(float(each[row, column]) for each in (got, expected, allowed)),
+            )
+
+    def allow(self, usual) -> None:
+        """Let the norm of the error grow by a block's usual error."""
+        self.allowed_squared += float((usual**2).sum())
+
+
+def _verdict(fp64: _Tally, whole: _Tally, compared: str) -> Comparison:
+    norm = fp64.reference_squared**0.5
+    error, limit = fp64.error_squared**0.5, fp64.allowed_squared**0.5
+    rows, columns = (
+        fp64.rows_hit + whole.rows_hit,
+        fp64.columns_hit + whole.columns_hit,
+    )
+    where = ""
+    if rows:
+        where = f"rows {min(rows)}–{max(rows)}, columns {min(columns)}–{max(columns)}"
+    wrong = max(fp64.wrong, whole.wrong)
+    return Comparison(
+        ok=not wrong and error <= limit,
+        max_error=max(fp64.max_error, whole.max_error),
+        worst=whole.worst if whole.worst_ratio > max(1.0, fp64.worst_ratio) else fp64.worst,
+        relative_norm=error / norm if norm else error,
+        norm_limit=limit / norm if norm else limit,
+        compared=compared,
+        wrong=wrong,
+        where=where,
+    )
+
+
+def _sizes(c, a, b, peer) -> tuple[int, int, int]:
+    (m, k), (n, _) = a.shape, b.shape
+    wanted = {"A": (a, (m, k)), "B": (b, (n, k)), "C": (c, (m, n))}
+    if peer is not None:
+        wanted["the peer"] = (peer, (m, n))
+    for name, (array, shape) in wanted.items():
+        if tuple(array.shape) != shape or array.dtype != numpy.float16:
+            raise ProblemError(
+                f"{name} is {array.dtype} {tuple(array.shape)}: to compare A·Bᵀ it must be float16 "
+                f"{shape}; convert or reshape it"
+            )
+        if memory_of(array).on_gpu != memory_of(c).on_gpu:
+            raise ProblemError(
+                f"{name} and C lie in different memories: compare arrays of one kind; move one "
+                f"with cupy.asarray or cupy.asnumpy"
+            )
+    return m, n, k
+
+
+def _module_of(array):
+    if not memory_of(array).on_gpu:
+        return numpy
+    import cupy
+
+    return cupy
+
+
+def _host(array) -> numpy.ndarray:
+    return array.get() if hasattr(array, "get") else array
+
+
+def _fourth_moment(matrix, xp):
+    """(Σ_k x⁴)^¼ of each row, fp64."""
+    return xp.concatenate(
+        [
+            ((matrix[start : start + _BLOCK].astype("float64") ** 4).sum(axis=1)) ** 0.25
+            for start in range(0, len(matrix), _BLOCK)
+        ]
+    )
+
+
+def _given(rows: Iterable[int], m: int) -> numpy.ndarray:
+    chosen = numpy.unique(numpy.fromiter(rows, numpy.int64))
+    if not len(chosen) or chosen[0] < 0 or chosen[-1] >= m:
+        raise ProblemError(f"rows={chosen.tolist()}: C has rows 0–{m - 1}; name at least one")
+    return chosen
+
+
+def _sampled(m: int) -> numpy.ndarray:
+    """About fifty rows: the ends, both edges of some tiles, and random ones."""
+    random = numpy.random.default_rng(0)
+    tops = random.integers(0, m, 16) // _TILE * _TILE
+    rows = numpy.concatenate([[0, m - 1], tops, tops + _TILE - 1, random.integers(0, m, 16)])
+    return numpy.unique(rows.clip(0, m - 1))
+
+
+def _blocks(rows: numpy.ndarray, n: int) -> Iterator[tuple[numpy.ndarray, slice]]:
+    for top in range(0, len(rows), _BLOCK):
+        for left in range(0, n, _BLOCK):
+            yield rows[top : top + _BLOCK], slice(left, min(left + _BLOCK, n))
+
+
+def _count(rows: int, m: int, n: int) -> str:
+    if rows == m:
+        return f"all {m * n:,} elements"
+    return f"{rows * n:,} of {m * n:,} elements ({rows} rows)"

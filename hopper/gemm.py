@@ -1,0 +1,240 @@
+"""The problem of the ladder, C = A·Bᵀ, its inputs, and how a kernel is launched on it.
+
+A is (M, K), B is (N, K), C is (M, N), all fp16 and row-major; sums are fp32.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from hopper.arrays import Memory, memory_of
+from hopper.backends import Backend, find_hopper
+from hopper.compile import Program
+from hopper.errors import ProblemError
+from hopper.facts import LaunchFacts
+from hopper.tensormap import TensorMap
+
+DTYPES = ("float16",)
+_INT_MAX = 2**31 - 1
+_GRID_Y_MAX = 65535  # blocks; CUDA C++ Programming Guide, compute capabilities
+
+
+def _normal(random: numpy.random.Generator, shape: tuple[int, int]) -> numpy.ndarray:
+    return random.standard_normal(shape, dtype=numpy.float32)
+
+
+def _uniform(random: numpy.random.Generator, shape: tuple[int, int]) -> numpy.ndarray:
+    return 2 * random.random(shape, dtype=numpy.float32) - 1
+
+
+def _integers(random: numpy.random.Generator, shape: tuple[int, int]) -> numpy.ndarray:
+    return random.integers(-3, 4, shape).astype(numpy.float32)
+
+
+def _zeros(random: numpy.random.Generator, shape: tuple[int, int]) -> numpy.ndarray:
+    return numpy.zeros(shape, numpy.float32)
+
+
+# normal: mean 0, variance 1. uniform: [-1, 1). integers: -3 … 3, whose sums fp32 holds exactly.
+DISTRIBUTIONS: dict[str, Callable[..., numpy.ndarray]] = {
+    "normal": _normal,
+    "uniform": _uniform,
+    "integers": _integers,
+    "zeros": _zeros,
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """C (m, n) = A (m, k) · B (n, k)ᵀ with inputs drawn from a distribution.
+
+    The same fields give the same inputs on every machine. Raises ProblemError.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str = "float16"
+    distribution: str = "normal"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("m", "n", "k", "seed"):
+            value = getattr(self, name)
+            try:
+                # A NumPy integer becomes a Python one, so that a record can hold it.
+                object.__setattr__(self, name, operator.index(value))
+            except TypeError:
+                raise ProblemError(
+                    f"{name}={value!r}: {name} is a whole number; pass an int"
+                ) from None
+        _require_sizes(self.m, self.n, self.k)
+        if self.seed < 0:
+            raise ProblemError(f"seed={self.seed}: a seed is not negative; pass 0 or more")
+        if self.dtype not in DTYPES:
+            raise ProblemError(
+                f"dtype={self.dtype!r}: the kernels multiply {' or '.join(DTYPES)}; convert A and B"
+            )
+        if self.distribution not in DISTRIBUTIONS:
+            raise ProblemError(
+                f"distribution={self.distribution!r}: inputs are drawn from "
+                f"{', '.join(DISTRIBUTIONS)}; choose one of them"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.m}×{self.n}×{self.k} {self.dtype}, {self.distribution} inputs"
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations: a multiplication and an addition for each of m·n·k."""
+        return 2 * self.m * self.n * self.k
+
+    def inputs(self) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """A (m, k) and B (n, k) in host memory."""
+        random = numpy.random.Generator(numpy.random.PCG64(self.seed))
+        draw = DISTRIBUTIONS[self.distribution]
+        a = draw(random, (self.m, self.k)).astype(self.dtype)
+        return a, draw(random, (self.n, self.k)).astype(self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """A kernel ready to go: tensor maps encoded, arguments bound, arrays kept alive."""
+
+    program: Program
+    backend: Backend
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: tuple[Any, ...]
+    maps: tuple[TensorMap, TensorMap]
+    c: Any
+
+    def run(self) -> None:
+        """Launch once, and return before the kernel is done. This is all that is ever timed."""
+        shared_bytes = self.program.facts.shared_bytes
+        self.backend.launch(self.program, self.grid, self.block, self.args, shared_bytes)
+
+
+def gemm(program: Program, a, b, c=None):
+    """C = A·Bᵀ by a kernel of the ladder; returns C without waiting for it.
+
+    ``a`` (M, K) and ``b`` (N, K) are fp16 CuPy arrays. A new C is filled with NaN first, so that
+    a tile the kernel forgets is seen at once. Raises ProblemError for arrays that the kernel
+    cannot take, CompileError for a kernel that must not be launched, NoHopper without a GPU.
+    """
+    if c is None:
+        m, n, _ = validate_inputs(program.facts, a, b)
+        c = _filled_with_nan(a, (m, n))
+    launch = plan(program, a, b, c)
+    launch.run()
+    return launch.c
+
+
+def plan(program: Program, a, b, c) -> Launch:
+    """Everything that comes before the launch of ``gemm(program, a, b, c)``; same errors."""
+    facts = program.facts
+    m, n, k = validate(facts, a, b, c)
+    program.require_clean()
+    backend = find_hopper()
+    maps = (TensorMap(a, facts.a_box), TensorMap(b, facts.b_box))
+    args = (*(each.encode() for each in maps), c, *(numpy.int32(size) for size in (m, n, k)))
+    grid = (_blocks(m, facts.tile_m), _blocks(n, facts.tile_n), 1)
+    return Launch(program, backend, grid, (facts.threads, 1, 1), args, maps, c)
+
+
+def validate_inputs(facts: LaunchFacts, a, b) -> tuple[int, int, int]:
+    """M, N and K of a pair of inputs. Raises ProblemError unless a kernel can take them."""
+    memory_a, memory_b = memory_of(a), memory_of(b)
+    _require_matrix("A", memory_a, "(M, K)")
+    _require_matrix("B", memory_b, "(N, K)")
+    (m, k), (n, k_of_b) = memory_a.shape, memory_b.shape
+    if k != k_of_b:
+        raise ProblemError(
+            f"A is {memory_a.shape} and B is {memory_b.shape}: both are stored with K last, and "
+            f"{k} is not {k_of_b}; pass B as (N, K), that is, transposed"
+        )
+    _require_sizes(m, n, k)
+    for name, memory in (("A", memory_a), ("B", memory_b)):
+        _require_layout(name, memory)
+    if _blocks(n, facts.tile_n) > _GRID_Y_MAX:
+        raise ProblemError(
+            f"N={n}: tiles of {facts.tile_n} columns are {_blocks(n, facts.tile_n)} blocks along "
+            f"the grid's y axis, which ends at {_GRID_Y_MAX}; split B, or use a wider tile"
+        )
+    return m, n, k
+
+
+def validate(facts: LaunchFacts, a, b, c) -> tuple[int, int, int]:
+    """M, N and K of a whole call. Raises ProblemError unless a kernel can take the arrays."""
+    m, n, k = validate_inputs(facts, a, b)
+    memory_c = memory_of(c)
+    _require_matrix("C", memory_c, "(M, N)")
+    if memory_c.shape != (m, n):
+        raise ProblemError(
+            f"C is {memory_c.shape}: A {(m, k)} times B {(n, k)} transposed is {(m, n)}; "
+            f"allocate C so"
+        )
+    _require_layout("C", memory_c)
+    for name, array in (("A", a), ("B", b)):
+        if memory_c.overlaps(memory_of(array)):
+            raise ProblemError(
+                f"C shares memory with {name}: blocks write C while others still read {name}; "
+                f"pass another C"
+            )
+    return m, n, k
+
+
+def _blocks(length: int, tile: int) -> int:
+    return -(-length // tile)
+
+
+def _require_sizes(m: int, n: int, k: int) -> None:
+    for name, value in (("M", m), ("N", n), ("K", k)):
+        if value < 1:
+            raise ProblemError(f"{name}={value}: {name} is at least 1; leave empty products out")
+        if value > _INT_MAX:
+            raise ProblemError(
+                f"{name}={value}: a kernel counts {name} in 32 bits, up to {_INT_MAX}; split the "
+                f"matrix"
+            )
+    if k % 8:
+        raise ProblemError(
+            f"K={k}: a row of A is {2 * k} bytes, not a multiple of 16, which TMA requires; pad A "
+            f"and B to K={_blocks(k, 8) * 8}"
+        )
+
+
+def _require_matrix(name: str, memory: Memory, axes: str) -> None:
+    if memory.dtype.name not in DTYPES:
+        raise ProblemError(
+            f"{name} is {memory.dtype.name}: the kernels read and write {' or '.join(DTYPES)}; "
+            f"convert it with .astype"
+        )
+    if len(memory.shape) != 2:
+        raise ProblemError(
+            f"{name} has shape {memory.shape}: it is a matrix {axes}; reshape it to two axes"
+        )
+
+
+def _require_layout(name: str, memory: Memory) -> None:
+    if not memory.c_contiguous:
+        raise ProblemError(
+            f"{name} has strides {memory.strides} for shape {memory.shape}: rows must be contiguous "
+            f"and follow one another; pass ascontiguousarray of it"
+        )
+    if memory.address % 16:
+        raise ProblemError(
+            f"{name} starts at {memory.address:#x}, not a multiple of 16 bytes, which TMA "
+            f"requires; copy it into an array of its own"
+        )
+
+
+def _filled_with_nan(like, shape: tuple[int, int]):
+    if not memory_of(like).on_gpu:
+        return numpy.full(shape, numpy.nan, "float16")
+    import cupy
+
+    return cupy.full(shape, numpy.nan, "float16")
