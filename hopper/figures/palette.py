@@ -2,7 +2,7 @@
 
 A colour is a CSS variable with the light value as fallback, `var(--wb-ink,#1d2430)`. The site
 defines the variables for both of its themes (`_static/palette.css`, written by
-`python -m hopper.figures.palette`), so one drawing serves light and dark. JupyterLab knows none
+`python -m hopper.figures`), so one drawing serves light and dark. JupyterLab knows none
 of them: there the fallbacks hold, and `dark_jupyter_style` supplies the dark values.
 
 Fills come in pairs: `accent` is dark enough for text and outlines, `accent-soft` is the fill that
@@ -10,9 +10,6 @@ Fills come in pairs: `accent` is dark enough for text and outlines, `accent-soft
 """
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 #: name -> (light, dark). Every light value is unique: plots.py maps matplotlib's hex back to names.
 COLOURS: dict[str, tuple[str, str]] = {
@@ -86,7 +83,7 @@ def dark_media_rule() -> str:
 def stylesheet() -> str:
     """The text of `_static/palette.css`."""
     return (
-        "/* Written by `python -m hopper.figures.palette`; edit hopper/figures/palette.py. */\n"
+        "/* Written by `python -m hopper.figures`; edit hopper/figures/palette.py. */\n"
         f":root {{\n  {_declarations(0, chr(10) + '  ')}\n}}\n"
         f'html[data-theme="dark"] {{\n  {_declarations(1, chr(10) + "  ")}\n}}\n'
     )
@@ -103,7 +100,3 @@ def contrast(first: str, second: str) -> float:
     low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
-
-if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("_static/palette.css")
-    target.write_text(stylesheet(), encoding="utf-8")

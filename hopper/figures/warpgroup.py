@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from hopper.architecture import constant
 from hopper.errors import ProblemError
 
 from .canvas import BODY, LARGE, MARGIN, SMALL, WIDTH, Canvas
 from .figure import Figure
 
-WARPS = 4
-LANES = 32
-#: Rows of D of one instruction, and columns of A for a 16-bit type (PTX ISA, wgmma.mma_async).
-M = 64
-K = 16
+WARPS = int(constant("warpgroup_warps").value)
+LANES = int(constant("warp_threads").value)
+#: Rows of D of one instruction, and columns of A for a 16-bit type.
+M = int(constant("wgmma_m").value)
+K = int(constant("wgmma_k_fp16").value)
 ITEM_BYTES = 2
 _TINTS = (("accent-soft", "accent"), ("warm-soft", "warm"), ("leaf-soft", "leaf"),
           ("plum-soft", "plum"))
