@@ -1,0 +1,209 @@
+"""Kernels broken on purpose: one rule each, and what the hardware returns for it.
+
+A chapter shows the change and the compiler's message; a recording says how often the GPU gave
+a right answer all the same. The module runs itself in a process of its own for that, so
+that a launch which hangs costs one process and nothing else.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+from hopper.compile import Program, compile_cuda, compile_kernel
+from hopper.errors import HopperError
+from hopper.gemm import Problem, gemm, plan
+from hopper.paths import KERNELS, ROOT
+from hopper.schema import Trial
+
+# (m, n, k): one step along K, a few, ragged edges, many blocks, and more blocks than fit at once.
+SHAPES = (
+    (128, 128, 64),
+    (256, 256, 512),
+    (1000, 777, 520),
+    (2048, 2048, 2048),
+    (4096, 4096, 1024),
+)
+SEEDS = (0, 1, 2)
+LAUNCHES = 20
+HANG_SECONDS = 5
+PROCESS_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change to a kernel's source: ``old`` stands in it exactly once and becomes ``new``."""
+
+    kernel: str
+    name: str
+    rule: str
+    old: str
+    new: str
+
+
+MUTATIONS = (
+    Mutation(
+        "v1_wgmma",
+        "no wgmma.fence",
+        "wgmma.fence orders the registers of D before the first wgmma of a sequence",
+        "    wgmma_fence();\n",
+        "",
+    ),
+    Mutation(
+        "v1_wgmma",
+        "no wait_group",
+        "the accumulators may be read, and the tiles overwritten, only after wait_group",
+        "    wgmma_wait_group<0>();\n",
+        "",
+    ),
+    Mutation(
+        "v1_wgmma",
+        "no mbarrier wait",
+        "what TMA wrote is visible only to a thread that saw the barrier's phase complete",
+        "    mbarrier_wait_parity(&loaded, phase);\n",
+        "",
+    ),
+    Mutation(
+        "v1_wgmma",
+        "phase never flips",
+        "each wait names the parity of the phase it waits for, and that alternates",
+        "    phase ^= 1;\n",
+        "",
+    ),
+    Mutation(
+        "v1_wgmma",
+        "bytes of A only",
+        "expect_tx announces every byte that will land in the phase",
+        "mbarrier_arrive_expect_tx(&loaded, BYTES_A + BYTES_B);",
+        "mbarrier_arrive_expect_tx(&loaded, BYTES_A);",
+    ),
+    Mutation(
+        "v1_wgmma",
+        "no trailing barrier",
+        "a tile may be overwritten only after all four warps' reads of it have retired",
+        "    __syncthreads();  // every warp's",
+        "    // every warp's",
+    ),
+)
+
+
+def mutations(kernel: str) -> list[Mutation]:
+    """The mutations of one kernel."""
+    return [mutation for mutation in MUTATIONS if mutation.kernel == kernel]
+
+
+def find_mutation(kernel: str, name: str) -> Mutation:
+    """The mutation of that name. Raises HopperError listing those that exist."""
+    for mutation in mutations(kernel):
+        if mutation.name == name:
+            return mutation
+    there = ", ".join(m.name for m in mutations(kernel)) or "(none)"
+    raise HopperError(f"{name!r}: {kernel} has no such mutation; there are {there}")
+
+
+def mutated_source(mutation: Mutation) -> str:
+    """The kernel's text with the mutation applied.
+
+    Raises HopperError when the changed line no longer stands in the kernel exactly once: a
+    mutation that changes nothing would be reported as harmless.
+    """
+    source = (KERNELS / f"{mutation.kernel}.cu").read_text()
+    found = source.count(mutation.old)
+    if found != 1:
+        raise HopperError(
+            f"mutation {mutation.name!r}: its line stands {found} times in {mutation.kernel}.cu, "
+            f"it must stand once; update hopper/mutants.py with the kernel"
+        )
+    return source.replace(mutation.old, mutation.new)
+
+
+def compile_mutation(mutation: Mutation) -> Program:
+    """The broken kernel, compiled; its log holds what the compiler noticed."""
+    return compile_cuda(mutated_source(mutation), mutation.kernel)
+
+
+def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
+    """What this machine's Hopper GPU returns for a broken kernel: a Trial for each problem.
+
+    A launch is right when every bit equals the unbroken kernel's, else wrong. One that does not
+    end within HANG_SECONDS is hung, one that ends its process in another way failed; either
+    takes the rest of that problem's launches with it.
+    """
+    problems = [Problem(*shape, seed=seed) for shape in SHAPES for seed in SEEDS]
+    launches: dict[int, list[dict]] = {index: [] for index in range(len(problems))}
+    first = 0
+    while first < len(problems):
+        output, ended = _run_from(mutation, first)
+        for line in output:
+            launches[line["problem"]].append(line)
+        if ended is None:
+            break
+        first = output[-1]["problem"] if output else first
+        if len(launches[first]) == LAUNCHES:  # it was the next problem's first launch
+            first += 1
+        launches[first].append({"verdict": ended, "error": None})
+        first += 1
+    return tuple(_trial(problem, launches[index]) for index, problem in enumerate(problems))
+
+
+def _trial(problem: Problem, lines: list[dict]) -> Trial:
+    verdicts = Counter(line["verdict"] for line in lines)
+    errors = [line["error"] for line in lines if line["error"] is not None]
+    return Trial(
+        problem=problem,
+        runs=len(lines),
+        right=verdicts["right"],
+        wrong=verdicts["wrong"],
+        hung=verdicts["hung"],
+        failed=verdicts["failed"],
+        worst_error=max(errors, default=None),
+    )
+
+
+def _run_from(mutation: Mutation, first: int) -> tuple[list[dict], str | None]:
+    """One process over the problems from ``first`` on: its lines, and how it ended early."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hopper.mutants", mutation.kernel, mutation.name, str(first)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_SECONDS,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.endswith("}")]
+    if done.returncode == -signal.SIGALRM:
+        return lines, "hung"
+    return lines, "failed" if done.returncode else None
+
+
+def _launch_all(mutation: Mutation, first: int) -> None:
+    """Launch the broken kernel over problems and repeats; print a verdict for each launch."""
+    import cupy
+
+    sound, broken = compile_kernel(mutation.kernel), compile_mutation(mutation)
+    problems = [Problem(*shape, seed=seed) for shape in SHAPES for seed in SEEDS]
+    for index in range(first, len(problems)):
+        a, b = (cupy.asarray(x) for x in problems[index].inputs())
+        expected = gemm(sound, a, b)
+        c = cupy.empty_like(expected)
+        launch = plan(broken, a, b, c, require_clean=False)
+        for _ in range(LAUNCHES):
+            c.fill(cupy.nan)
+            signal.alarm(HANG_SECONDS)  # its default action ends the process, a hung GPU or not
+            launch.run()
+            cupy.cuda.Device().synchronize()
+            signal.alarm(0)
+            same = bool((c.view(cupy.uint16) == expected.view(cupy.uint16)).all())
+            error = cupy.abs(c.astype(cupy.float32) - expected.astype(cupy.float32))
+            line = {
+                "problem": index,
+                "verdict": "right" if same else "wrong",
+                "error": None if same else float(cupy.nan_to_num(error).max()),
+            }
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    _launch_all(find_mutation(sys.argv[1], sys.argv[2]), int(sys.argv[3]))
