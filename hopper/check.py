@@ -63,7 +63,8 @@ class Comparison:
             f"  relative norm of the error {self.relative_norm:.3g}, limit {self.norm_limit:.3g}",
         ]
         if self.wrong:
-            lines.append(f"  {self.wrong:,} elements are wrong, in {self.where}")
+            are = "element is" if self.wrong == 1 else "elements are"
+            lines.append(f"  {self.wrong:,} {are} wrong, in {self.where}")
         return "\n".join(lines)
 
 
@@ -115,14 +116,10 @@ def compare(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Compari
             # Both may be off by a tolerance.
             whole.add(got, expected, 2 * tolerance(expected, spread, k), some_rows, columns)
         compared += f", {_count(m, m, n)} against the peer with twice the tolerance"
-    elif len(chosen) < m:
-        # Rows outside the sample have no reference, but what was never written is still NaN.
-        for some_rows, columns in _blocks(numpy.arange(m), n):
-            here = slice(int(some_rows[0]), int(some_rows[-1]) + 1)
-            got = c[here, columns].astype("float64")
-            whole.add(got, xp.where(xp.isnan(got), 0, got), abs(got) + 1, some_rows, columns)
-        compared += f", {_count(m, m, n)} for NaN"
-    return _verdict(fp64, whole, compared)
+    # Rows outside the sample have no reference, but what was never written is still NaN.
+    unwritten = _Tally()
+    unwritten.mark(xp.isnan(c), numpy.arange(m), 0)
+    return _verdict(fp64, whole, unwritten, compared)
 
 
 def check(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Comparison:
@@ -159,20 +156,14 @@ class _Tally:
         xp = _module_of(got)
         error = abs(got - expected)
         # fp16 ends at 65504; from 65520 on, correct rounding gives infinity.
-        overflows = xp.isinf(got) & (got * expected > 0) & (abs(expected) + allowed >= 65520)
+        same_sign = xp.sign(got) == xp.sign(expected)
+        overflows = xp.isinf(got) & same_sign & (abs(expected) + allowed >= 65520)
         error = xp.where(overflows, 0.0, xp.where(xp.isnan(error), xp.inf, error))
         ratio = error / allowed
         self.error_squared += float((error**2).sum())
         self.reference_squared += float((expected**2).sum())
         self.max_error = max(self.max_error, float(error.max()))
-        outside = error > allowed
-        wrong = int(outside.sum())
-        if wrong:
-            self.wrong += wrong
-            hit_rows = _host(xp.flatnonzero(outside.any(axis=1)))
-            hit_columns = _host(xp.flatnonzero(outside.any(axis=0)))
-            self.rows_hit += [int(rows[hit_rows[0]]), int(rows[hit_rows[-1]])]
-            self.columns_hit += [int(columns.start + hit) for hit in hit_columns[[0, -1]]]
+        self.mark(error > allowed, rows, columns.start)
         row, column = divmod(int(ratio.argmax()), ratio.shape[1])
         if float(ratio[row, column]) > self.worst_ratio:
             self.worst_ratio = float(ratio[row, column])
@@ -182,22 +173,31 @@ class _Tally:
                 *(float(each[row, column]) for each in (got, expected, allowed)),
             )
 
+    def mark(self, wrong, rows: numpy.ndarray, left: int) -> None:
+        """Count the wrong elements of a block, a mask, and remember what encloses them."""
+        xp = _module_of(wrong)
+        self.wrong += int(wrong.sum())
+        hit_rows = _host(xp.flatnonzero(wrong.any(axis=1)))
+        hit_columns = _host(xp.flatnonzero(wrong.any(axis=0)))
+        if len(hit_rows):
+            self.rows_hit += rows[hit_rows[[0, -1]]].tolist()
+            self.columns_hit += (left + hit_columns[[0, -1]]).tolist()
+
     def allow(self, usual) -> None:
         """Let the norm of the error grow by a block's usual error."""
         self.allowed_squared += float((usual**2).sum())
 
 
-def _verdict(fp64: _Tally, whole: _Tally, compared: str) -> Comparison:
+def _verdict(fp64: _Tally, whole: _Tally, unwritten: _Tally, compared: str) -> Comparison:
     norm = fp64.reference_squared**0.5
     error, limit = fp64.error_squared**0.5, fp64.allowed_squared**0.5
-    rows, columns = (
-        fp64.rows_hit + whole.rows_hit,
-        fp64.columns_hit + whole.columns_hit,
-    )
+    tallies = (fp64, whole, unwritten)
+    wrong = max(tally.wrong for tally in tallies)
     where = ""
-    if rows:
+    if wrong:
+        rows = [row for tally in tallies for row in tally.rows_hit]
+        columns = [column for tally in tallies for column in tally.columns_hit]
         where = f"rows {min(rows)}–{max(rows)}, columns {min(columns)}–{max(columns)}"
-    wrong = max(fp64.wrong, whole.wrong)
     return Comparison(
         ok=not wrong and error <= limit,
         max_error=max(fp64.max_error, whole.max_error),
@@ -274,5 +274,5 @@ def _blocks(rows: numpy.ndarray, n: int) -> Iterator[tuple[numpy.ndarray, slice]
 
 def _count(rows: int, m: int, n: int) -> str:
     if rows == m:
-        return f"all {m * n:,} elements"
+        return f"all {m * n:,} elements" if m * n > 1 else "the only element"
     return f"{rows * n:,} of {m * n:,} elements ({rows} rows)"

@@ -222,8 +222,8 @@ def _require_matrix(name: str, memory: Memory, axes: str) -> None:
 def _require_layout(name: str, memory: Memory) -> None:
     if not memory.c_contiguous:
         raise ProblemError(
-            f"{name} has strides {memory.strides} for shape {memory.shape}: rows must be contiguous "
-            f"and follow one another; pass ascontiguousarray of it"
+            f"{name} has strides {memory.strides} for shape {memory.shape}: rows must be "
+            f"contiguous and follow one another; pass ascontiguousarray of it"
         )
     if memory.address % 16:
         raise ProblemError(

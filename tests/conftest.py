@@ -1,0 +1,32 @@
+"""What every test shares: a cache of its own, and the rule for tests that need a GPU."""
+
+import hypothesis
+import pytest
+
+from hopper.backends import why_not
+
+# The same examples on every run: a failure that a reader sees, we can see.
+hypothesis.settings.register_profile("book", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("book")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("hopper") and (reason := why_not()):
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Compiled kernels of this session, apart from the reader's own cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPPER_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def fresh_cache(tmp_path, monkeypatch):
+    """An empty cache for one test."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("HOPPER_CACHE", str(folder))
+    return folder
