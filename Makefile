@@ -46,8 +46,8 @@ check-records: venv ## check that every recorded measurement is there, intact an
 	@$(RUN) -m hopper.records check
 
 lint: venv ## ruff on the code; numbers without a source in the prose
-	@$(RUN) -m ruff check --quiet .
-	@$(RUN) -m ruff format --quiet --check .
+	@$(RUN) -m ruff check --output-format concise .
+	@$(RUN) -m ruff format --check --output-format concise .
 	@$(RUN) -m hopper.lint_prose
 
 record: ## measure on a Hopper GPU, with a PYTHON that has CuPy: make record OUT=folder

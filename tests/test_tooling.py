@@ -1,5 +1,6 @@
 """The commands: locks, the virtual environment, refusals, notebooks that survive JupyterLab."""
 
+import difflib
 import importlib.metadata
 import json
 import os
@@ -291,6 +292,8 @@ jupytext:
   text_representation:
     extension: .md
     format_name: myst
+    format_version: 0.13
+kernels: [v1_wgmma]
 kernelspec:
   display_name: Python 3 (ipykernel)
   language: python
@@ -349,7 +352,8 @@ def test_chapter_survives_jupyterlab_byte_for_byte(tmp_path, name):
     chapter = tmp_path / "chapters" / f"{name}.md"
     chapter.write_text(source)
     assert save_as_jupyterlab_does(tmp_path, name) > 0
-    assert chapter.read_text() == source
+    lines = difflib.unified_diff(source.splitlines(), chapter.read_text().splitlines(), lineterm="")
+    assert chapter.read_text() == source, "\n".join(lines)
 
 
 def test_jupyterlab_opens_chapters_as_notebooks():
