@@ -9,9 +9,9 @@
 // Any M and N (TMA fills with zeros, the store is guarded). K is a multiple of 8, because TMA
 // needs rows of a multiple of 16 bytes. Launch: ceil(M / TILE_M) × ceil(N / TILE_N) blocks of 128.
 #include "descriptor.cuh"
-#include "half.cuh"
 #include "launch_facts.cuh"
 #include "mbarrier.cuh"
+#include "store_pair.cuh"
 #include "tma.cuh"
 #include "wgmma.cuh"
 
@@ -43,22 +43,6 @@ LAUNCH_FACT(stages, 1);
 LAUNCH_FACT(threads, THREADS);
 LAUNCH_FACT(shared_bytes, 0);  // dynamic; the tiles below are static
 LAUNCH_FACT(cluster, 1);
-
-// [store]
-// Columns `column` and `column + 1` of one row of C. With an odd N every second row starts at an
-// odd element, where a 4-byte store would be misaligned; so those go one by one.
-__device__ void store_pair(half* c, int m, int n, int row, int column, float first, float second) {
-  if (row >= m || column >= n) return;
-  unsigned packed = pack_half2(first, second);
-  half* target = c + static_cast<long long>(row) * n + column;  // 64-bit: C may pass 4 GB
-  if (n % 2 == 0) {
-    *reinterpret_cast<unsigned*>(target) = packed;
-  } else {
-    target[0] = packed & 0xffff;
-    if (column + 1 < n) target[1] = packed >> 16;
-  }
-}
-// [/store]
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 v1_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
