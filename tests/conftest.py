@@ -1,6 +1,9 @@
 """What every test shares: a cache of its own, and the rule for tests that need a GPU."""
 
+from dataclasses import dataclass
+
 import hypothesis
+import numpy
 import pytest
 
 from hopper.backends import why_not
@@ -30,3 +33,28 @@ def fresh_cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("HOPPER_CACHE", str(folder))
     return folder
+
+
+@dataclass(frozen=True)
+class DeviceArray:
+    """Looks like an array in GPU memory, and is none: for rules that need no GPU to be tested."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float16"
+    address: int = 0x7F0000000000
+    strides: tuple[int, ...] | None = None
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        return {
+            "shape": self.shape,
+            "typestr": numpy.dtype(self.dtype).str,
+            "data": (self.address, False),
+            "strides": self.strides,
+            "version": 3,
+        }
+
+
+@pytest.fixture(scope="session")
+def device_array() -> type[DeviceArray]:
+    return DeviceArray
