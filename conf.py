@@ -50,8 +50,14 @@ nb_execution_timeout = 240  # seconds for one cell
 nb_execution_in_temp = False
 nb_merge_streams = True
 
-myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist",
-                          "dollarmath"]
+myst_enable_extensions = [
+    "amsmath",
+    "attrs_block",
+    "attrs_inline",
+    "colon_fence",
+    "deflist",
+    "dollarmath",
+]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 
@@ -68,17 +74,22 @@ html_static_path = ["_static"]
 templates_path = ["_templates"]
 html_css_files = ["book.css"]
 html_js_files = [("book.js", {"defer": "defer"})]
+html_context = {"default_mode": "auto"}
 html_favicon = "_static/favicon.svg"
 html_last_updated_fmt = None  # a date would make two builds of one commit differ
 html_show_sphinx = False
 html_use_index = False
 html_domain_indices = False
 html_theme_options = {
-    "logo": {"image_light": "_static/logo.svg", "image_dark": "_static/logo-dark.svg",
-             "alt_text": "wgmma, an executable book: home"},
+    "logo": {
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo-dark.svg",
+        "alt_text": "wgmma, an executable book: home",
+    },
     "use_download_button": False,  # the downloads of a chapter are links at its top
     "use_fullscreen_button": False,
     "home_page_in_toc": True,
+    "navbar_persistent": [],  # the sidebar and the article header already have a search button
     "show_navbar_depth": 2,
     "back_to_top_button": False,
     "navigation_with_keys": False,

@@ -2,11 +2,22 @@
 
 from sphinx.application import Sphinx
 
-from extension import chapters, downloads, freshness, pagecheck, quantities, status
+from extension import (
+    chapters,
+    downloads,
+    folded,
+    freshness,
+    kernel,
+    pagecheck,
+    quantities,
+    status,
+)
+
+PARTS = (kernel, freshness, quantities, chapters, downloads, folded, status, pagecheck)
 
 
 def setup(app: Sphinx) -> dict[str, object]:
     """Connect every part of the extension; each module documents what it does."""
-    for part in (freshness, quantities, chapters, downloads, status, pagecheck):
+    for part in PARTS:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

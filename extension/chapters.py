@@ -45,11 +45,6 @@ def listed_kernels(metadata: dict[str, str]) -> tuple[str, ...]:
     return tuple(json.loads(value) if isinstance(value, str) else value)
 
 
-def only_chapter(app: Sphinx) -> str | None:
-    """The docname of the one chapter to execute, or None for all of them."""
-    return f"chapters/{app.config.only_chapter}" if app.config.only_chapter else None
-
-
 class ChapterRuns(EnvironmentCollector):
     """Fills `env.book_chapters`, which maps a chapter's docname to its ChapterRun."""
 
@@ -57,8 +52,9 @@ class ChapterRuns(EnvironmentCollector):
         """Forget a chapter that is about to be read again or is gone."""
         runs(env).pop(docname, None)
 
-    def merge_other(self, app: Sphinx, env: BuildEnvironment, docnames: set[str],
-                    other: BuildEnvironment) -> None:
+    def merge_other(
+        self, app: Sphinx, env: BuildEnvironment, docnames: set[str], other: BuildEnvironment
+    ) -> None:
         """Take over what another process read."""
         found = runs(other)
         runs(env).update({name: found[name] for name in docnames if name in found})
@@ -73,17 +69,27 @@ class ChapterRuns(EnvironmentCollector):
         cells, executed = count_cells(notebook)
         kernels = listed_kernels(app.env.metadata[docname])
         runs(app.env)[docname] = ChapterRun(cells, executed, kernels)
-        skipped = only_chapter(app) not in (None, docname)
-        if executed == 0 and not skipped:
+        if executed == 0:
             LOGGER.warning(
                 "%s: none of its %d code cells ran; a chapter must run its code. It needs "
-                "'kernelspec' in its front matter and at least one {code-cell}.", docname, cells,
-                location=docname, type="book", subtype="execution")
+                "'kernelspec' in its front matter and at least one {code-cell}.",
+                docname,
+                cells,
+                location=docname,
+                type="book",
+                subtype="execution",
+            )
         for name in kernels:
             if not (Path(app.srcdir) / "kernels" / f"{name}.cu").is_file():
-                LOGGER.warning("%s: its front matter lists the kernel %r, but there is no "
-                               "kernels/%s.cu", docname, name, name,
-                               location=docname, type="book", subtype="kernel")
+                LOGGER.warning(
+                    "%s: its front matter lists the kernel %r, but there is no kernels/%s.cu",
+                    docname,
+                    name,
+                    name,
+                    location=docname,
+                    type="book",
+                    subtype="kernel",
+                )
 
 
 def runs(env: BuildEnvironment) -> dict[str, ChapterRun]:
@@ -93,21 +99,6 @@ def runs(env: BuildEnvironment) -> dict[str, ChapterRun]:
     return env.book_chapters
 
 
-def restrict(app: Sphinx, config) -> None:
-    """With `-D only_chapter=NAME`, parse every chapter but execute that one alone."""
-    if not config.only_chapter:
-        return
-    chosen = Path(app.srcdir) / "chapters" / f"{config.only_chapter}.md"
-    if not chosen.is_file():
-        known = ", ".join(sorted(path.stem for path in chosen.parent.glob("*.md")))
-        raise SystemExit(f"CHAPTER={config.only_chapter}: there is no {chosen.name} in chapters/; "
-                         f"choose one of: {known}")
-    config.nb_execution_excludepatterns = [
-        f"chapters/{path.name}" for path in chosen.parent.glob("*.md") if path != chosen]
-
-
 def setup(app: Sphinx) -> None:
-    """Register the collector and the option that executes one chapter."""
-    app.add_config_value("only_chapter", "", "env", types=[str])
-    app.connect("config-inited", restrict, priority=100)
+    """Register the collector."""
     app.add_env_collector(ChapterRuns)

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from docutils import nodes
-from hopper.errors import HopperError
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from extension.chapters import notebook_path, runs
 from extension.freshness import is_chapter
 from extension.quantities import constant_text, recorded_text
+from hopper.errors import HopperError
 
 FOLDER = "downloads"
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip file can hold
@@ -61,8 +61,11 @@ def clean_notebook(notebook: dict) -> dict:
     return {
         "cells": cells,
         "metadata": {
-            "kernelspec": {"name": name, "display_name": kernel.get("display_name", name),
-                           "language": "python"},
+            "kernelspec": {
+                "name": name,
+                "display_name": kernel.get("display_name", name),
+                "language": "python",
+            },
             "language_info": {"name": "python", "file_extension": ".py"},
         },
         "nbformat": 4,
@@ -100,8 +103,14 @@ def add_links(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         links.append((f"{name}-kernels.zip", "Kernels", "CUDA C++ with their headers"))
     line = nodes.paragraph("", "", classes=["downloads"])
     for file, text, title_text in links:
-        line += nodes.reference("", f"{text} ({file})", refuri=f"{up}{FOLDER}/{file}",
-                                internal=True, reftitle=title_text, classes=["download"])
+        line += nodes.reference(
+            "",
+            f"{text} ({file})",
+            refuri=f"{up}{FOLDER}/{file}",
+            internal=True,
+            reftitle=title_text,
+            classes=["download"],
+        )
         line += nodes.Text(" ")
     title.parent.insert(title.parent.index(title) + 1, line)
 
@@ -117,15 +126,18 @@ def write(app: Sphinx, exception: Exception | None) -> None:
             continue
         source = notebook_path(app.env, docname)
         if not source.is_file():
-            raise ExtensionError(f"{source}: the executed notebook of {docname} is gone; remove "
-                                 "the build folder (make clean) and build again")
+            raise ExtensionError(
+                f"{source}: the executed notebook of {docname} is gone; remove "
+                "the build folder (make clean) and build again"
+            )
         notebook = clean_notebook(json.loads(source.read_text()))
         text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
         (folder / f"{slug(docname)}.ipynb").write_text(text + "\n", encoding="utf-8")
         present = [name for name in run.kernels if (root / "kernels" / f"{name}.cu").is_file()]
         if present:
-            write_archive(folder / f"{slug(docname)}-kernels.zip", root,
-                          kernel_files(root, present))
+            write_archive(
+                folder / f"{slug(docname)}-kernels.zip", root, kernel_files(root, present)
+            )
 
 
 def setup(app: Sphinx) -> None:

@@ -52,8 +52,9 @@ def note_computed(env: BuildEnvironment, docname: str) -> None:
     env.book_computed_pages.add(docname)
 
 
-def read_again(app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[str],
-               removed: set[str]) -> list[str]:
+def read_again(
+    app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[str], removed: set[str]
+) -> list[str]:
     """The pages to read because something they compute from has changed."""
     now = digest(Path(app.srcdir)) + installed()
     before, env.book_digest = getattr(env, "book_digest", None), now
@@ -70,8 +71,9 @@ class ComputedPages(EnvironmentCollector):
         """Forget a page that is about to be read again or is gone."""
         env.book_computed_pages.discard(docname)
 
-    def merge_other(self, app: Sphinx, env: BuildEnvironment, docnames: set[str],
-                    other: BuildEnvironment) -> None:
+    def merge_other(
+        self, app: Sphinx, env: BuildEnvironment, docnames: set[str], other: BuildEnvironment
+    ) -> None:
         """Take over what another process found."""
         env.book_computed_pages |= other.book_computed_pages & set(docnames)
 

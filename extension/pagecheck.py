@@ -13,11 +13,32 @@ from urllib.parse import unquote, urlsplit
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from extension.freshness import is_chapter
+
 LOGGER = logging.getLogger(__name__)
-LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src",
-          "audio": "src", "embed": "src", "object": "data", "use": "href", "image": "href"}
-LOADED_RELATIONS = {"stylesheet", "preload", "icon", "manifest", "modulepreload", "prefetch",
-                    "preconnect", "dns-prefetch", "apple-touch-icon"}
+LOADED = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+    "embed": "src",
+    "object": "data",
+    "use": "href",
+    "image": "href",
+}
+LOADED_RELATIONS = {
+    "stylesheet",
+    "preload",
+    "icon",
+    "manifest",
+    "modulepreload",
+    "prefetch",
+    "preconnect",
+    "dns-prefetch",
+    "apple-touch-icon",
+}
 
 
 @dataclass(frozen=True)
@@ -46,8 +67,9 @@ class Page(HTMLParser):
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
         if tag in LOADED:
-            self.loads.extend(found[name] for name in (LOADED[tag], "xlink:href")
-                              if found.get(name))
+            self.loads.extend(
+                found[name] for name in (LOADED[tag], "xlink:href") if found.get(name)
+            )
         if tag == "link" and LOADED_RELATIONS & set(found.get("rel", "").split()):
             self.loads.append(found.get("href", ""))
         self.check_name(tag, found)
@@ -97,24 +119,34 @@ def link_problem(site: Path, file: Path, address: str, pages: dict[Path, Page]) 
 
 def check_site(site: Path, ignored: Iterable[str] = ("genindex.html",)) -> list[Problem]:
     """Every problem of the pages below `site`, in the order of their paths."""
-    files = [path for path in sorted(site.rglob("*.html"))
-             if "_static" not in path.relative_to(site).parts and path.name not in ignored]
+    files = [
+        path
+        for path in sorted(site.rglob("*.html"))
+        if "_static" not in path.relative_to(site).parts and path.name not in ignored
+    ]
     pages = {file.resolve(): read(file) for file in files}
     problems = []
     for file in files:
         page, name = pages[file.resolve()], file.relative_to(site).as_posix()
         texts = list(page.unnamed)
-        texts += [f"loads {load[:80]!r}, which is not part of the site"
-                  for load in page.loads if is_external(load)]
-        texts += [problem for link in page.links
-                  if (problem := link_problem(site, file, link, pages))]
+        texts += [
+            f"loads {load[:80]!r}, which is not part of the site"
+            for load in page.loads
+            if is_external(load)
+        ]
+        texts += [
+            problem for link in page.links if (problem := link_problem(site, file, link, pages))
+        ]
         problems += [Problem(name, text) for text in dict.fromkeys(texts)]
     return problems
 
 
 def warn(app: Sphinx, exception: Exception | None) -> None:
-    """Report every problem as a warning, so that -W fails the build."""
-    if exception or app.builder.name != "html" or app.config.only_chapter:
+    """Report every problem as a warning, so that -W fails the build.
+
+    A build of one chapter alone is not checked: its links lead to pages that were left out.
+    """
+    if exception or app.builder.name != "html" or is_chapter(app.config.root_doc):
         return
     for problem in check_site(Path(app.outdir)):
         LOGGER.warning("%s: %s", problem.page, problem.text, type="book", subtype="page")

@@ -5,17 +5,18 @@ name of a constant. The page shows the value and its unit as a link to where it 
 """
 
 from docutils import nodes
-from hopper.architecture import CONSTANTS, constant
-from hopper.errors import HopperError
-from hopper.records import quantity
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from extension.freshness import note_computed
+from hopper.architecture import CONSTANTS, constant
+from hopper.errors import HopperError
+from hopper.records import NoRecording, quantity
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
+MISSING = "(no recording of this variant)"
 ATTACHED_UNITS = {"%", "°", "×"}
 
 
@@ -57,8 +58,16 @@ def constant_text(name: str) -> tuple[str, str]:
 def linked(text: str, title: str, page: str, target: str, docname: str, style: str) -> nodes.Node:
     """A link that shows `text`, explains itself by `title` and leads to `target` of `page`."""
     inner = nodes.inline("", text, classes=["quantity", style])
-    link = pending_xref("", inner, refdomain="", reftype="quantity", reftarget=target,
-                        refdoc=docname, page=page, title=title)
+    link = pending_xref(
+        "",
+        inner,
+        refdomain="",
+        reftype="quantity",
+        reftarget=target,
+        refdoc=docname,
+        page=page,
+        title=title,
+    )
     return link
 
 
@@ -66,10 +75,16 @@ class RecordedRole(SphinxRole):
     """`` {recorded}`v1_wgmma tflops` ``: a measured value, linked to its recording."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """The link, or a warning (an error under -W) when nothing of that name is recorded."""
+        """The link, or a warning (an error under -W) when no quantity has that name.
+
+        A kernel that was changed since it was recorded is no error: whoever changes one need not
+        own a Hopper GPU, so the page says that there is no recording of this variant.
+        """
         note_computed(self.env, self.env.docname)
         try:
             shown, source = recorded_text(self.text)
+        except NoRecording:
+            return [nodes.emphasis("", MISSING, classes=["quantity", "missing"])], []
         except HopperError as error:
             return self.refuse(error)
         target = nodes.make_id("record-" + self.text.split()[0])
@@ -78,8 +93,9 @@ class RecordedRole(SphinxRole):
 
     def refuse(self, error: HopperError) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """A visible mark on the page and a warning that says what is missing."""
-        message = self.inliner.reporter.warning(f"{self.name} {self.text!r}: {error}",
-                                                line=self.lineno)
+        message = self.inliner.reporter.warning(
+            f"{self.name} {self.text!r}: {error}", line=self.lineno
+        )
         return [nodes.problematic(self.rawtext, self.rawtext)], [message]
 
 
@@ -116,8 +132,10 @@ class ConstantTable(SphinxDirective):
         lines = ["| Name | Value | Meaning | Source |", "|---|---|---|---|"]
         for entry in CONSTANTS:
             value = format_quantity(entry.value, entry.unit)
-            lines.append(f"| [`{entry.name}`]{{#{nodes.make_id('constant-' + entry.name)}}} | {value} "
-                         f"| {entry.meaning} | {{cite:p}}`{entry.source}`, {entry.where} |")
+            lines.append(
+                f"| [`{entry.name}`]{{#{nodes.make_id('constant-' + entry.name)}}} | {value} "
+                f"| {entry.meaning} | {{cite:p}}`{entry.source}`, {entry.where} |"
+            )
         return self.parse_text_to_nodes("\n".join(lines))
 
 

@@ -1,16 +1,42 @@
-"""The status page, made by the build: records, chapters and versions as they are."""
+"""The status page, made by the build: records, chapters and versions as they are.
 
+`{status-table} kernels` lists what was recorded of every kernel and whether it is still true,
+`live` the chapters that were executed on a Hopper GPU, `chapters` what this build executed, and
+`versions` what it was built with. A kernel without a record is listed as such: nothing is hidden.
+"""
+
+from collections.abc import Iterable
+from html import escape
 from importlib import metadata
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 from extension.chapters import runs
 from extension.freshness import note_computed
 from extension.tables import table
+from hopper.compile import kernel_names, nvrtc_version
+from hopper.errors import RecordError
+from hopper.records import configuration, freshness, load, size_of
+from hopper.schema import Chapter, Entry
 
-PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme", "numpy", "matplotlib")
+# Distributions whose version decides what a page shows; of CuPy's two, one is installed.
+PACKAGES = (
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "numpy",
+    "matplotlib",
+    "sphinx",
+    "myst-nb",
+    "sphinx-book-theme",
+)
+STATES = {
+    "fresh": "fresh",
+    "stale": "stale: the code changed since",
+    "other compiler": "recorded with another NVRTC than this build's",
+}
 
 
 class ChapterStatus(nodes.General, nodes.Element):
@@ -25,17 +51,89 @@ class StatusTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The table, or a placeholder for the one that needs all chapters."""
         note_computed(self.env, self.env.docname)
-        makers = {"chapters": lambda: [ChapterStatus()], "versions": lambda: [versions()]}
+        makers = {
+            "kernels": kernels,
+            "live": live,
+            "chapters": ChapterStatus,
+            "versions": versions,
+        }
         if self.arguments[0] not in makers:
-            raise self.error(f"status-table {self.arguments[0]!r}: choose one of "
-                             f"{', '.join(makers)}")
-        return makers[self.arguments[0]]()
+            raise self.error(
+                f"status-table {self.arguments[0]!r}: choose one of {', '.join(makers)}"
+            )
+        return [makers[self.arguments[0]]()]
+
+
+def recorded_day(entry: Entry) -> nodes.Node:
+    """The date of a recording, as an element to which the page's script adds its age."""
+    date = entry.provenance.date
+    html = f'<time class="age" datetime="{escape(date)}">{escape(date[:10])}</time>'
+    return nodes.raw("", html, format="html")
+
+
+def describe(entry: Entry) -> str:
+    """What an entry holds: its kind, problem, mode or name, and configuration."""
+    parts = [entry.kind]
+    problem = getattr(entry.data, "problem", None)
+    if problem is not None:
+        parts.append(size_of(problem))
+    parts += [getattr(entry.data, name) for name in ("mode", "name") if hasattr(entry.data, name)]
+    return " ".join([*parts, configuration(entry.identity.defines)])
+
+
+def origin(entry: Entry) -> tuple[str, nodes.Node, str, str]:
+    """GPU, date, commit and state of an entry: the last four cells of its row."""
+    provenance = entry.provenance
+    commit = provenance.commit[:10] + ("" if provenance.clean else ", changed tree")
+    return provenance.gpu, recorded_day(entry), commit, STATES[freshness(entry)]
+
+
+def entries_of(kernel: str) -> tuple[tuple[Entry, ...], str]:
+    """A kernel's recorded entries, and, where there are none, why."""
+    try:
+        found = load(kernel).entries
+    except RecordError as error:
+        return (), str(error)
+    return found, "" if found else "the record is empty"
+
+
+def kernels() -> nodes.table:
+    """One row for each recorded entry of each kernel in kernels/, chapters apart."""
+    rows, ids = [], []
+    for name in kernel_names():
+        found, why = entries_of(name)
+        shown = [entry for entry in found if not isinstance(entry.data, Chapter)]
+        ids.append(nodes.make_id(f"record-{name}"))
+        ids += [""] * (len(shown) - 1)
+        rows += [(nodes.literal("", name), describe(entry), *origin(entry)) for entry in shown]
+        if not shown:
+            rows.append((nodes.literal("", name), "nothing", "–", "–", "–", why or "missing"))
+    return table(("Kernel", "Recorded", "GPU", "Date", "Commit", "State"), rows, ids)
+
+
+def live() -> nodes.Node:
+    """The chapters that were executed as notebooks on a Hopper GPU."""
+    found = [
+        entry
+        for name in kernel_names()
+        for entry in entries_of(name)[0]
+        if isinstance(entry.data, Chapter)
+    ]
+    if not found:
+        return nodes.paragraph("", "No chapter has been executed on a Hopper GPU yet.")
+    rows = [(entry.data.slug, f"all {entry.data.cells}", *origin(entry)) for entry in found]
+    return table(("Chapter", "Cells run", "GPU", "Date", "Commit", "State"), rows)
+
+
+def installed(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Name and version of those packages that are installed."""
+    present = {dist.metadata["Name"].lower(): dist.version for dist in metadata.distributions()}
+    return [(name, present[name]) for name in names if name in present]
 
 
 def versions() -> nodes.table:
-    """The packages that made this build."""
-    rows = [(name, metadata.version(name)) for name in PACKAGES]
-    return table(("Package", "Version"), rows)
+    """The compiler and the packages that made this build."""
+    return table(("Software", "Version"), [("NVRTC", nvrtc_version()), *installed(PACKAGES)])
 
 
 def fill_chapters(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -50,7 +148,7 @@ def fill_chapters(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         node.replace_self(table(("Chapter", "Cells run", "Kernels"), rows))
 
 
-def rewrite(app: Sphinx, env) -> list[str]:
+def rewrite(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Write the pages with computed tables again whenever anything was read."""
     return sorted(env.book_computed_pages)
 

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from docutils import nodes
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[nodes.Node | str]],
-          ids: Sequence[str] = (), classes: Sequence[str] = ()) -> nodes.table:
-    """A plain table; a cell is text or an inline node, and `ids` name the rows' targets."""
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[nodes.Node | str]],
+    ids: Sequence[str] = (),
+    classes: Sequence[str] = (),
+) -> nodes.table:
+    """A plain table; a cell is text or an inline node, and an id not empty is its row's target."""
     group = nodes.tgroup("", cols=len(headings))
     group += [nodes.colspec("", colwidth=1) for _ in headings]
     head = nodes.row("", *(nodes.entry("", nodes.paragraph("", text)) for text in headings))
@@ -18,7 +22,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[nodes.Node | str]],
         for position, cell in enumerate(cells):
             content = nodes.Text(cell) if isinstance(cell, str) else cell
             entry = nodes.entry("", nodes.paragraph("", "", content))
-            if position == 0 and number < len(ids):
+            if position == 0 and number < len(ids) and ids[number]:
                 entry["ids"].append(ids[number])
             row += entry
         body += row

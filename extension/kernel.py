@@ -1,0 +1,37 @@
+"""Run the chapters in IPython as it comes, whatever the reader's own profile says.
+
+A start-up file or a setting in ~/.ipython could change what a page shows, so the kernels of a
+build get an empty profile of their own beside the built site.
+"""
+
+import os
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+LOGGER = logging.getLogger(__name__)
+# Of its messages, ipykernel prints a warning at each start that its ports are not encrypted;
+# they are on the loopback interface and every message is signed.
+SETTINGS = 'c.IPKernelApp.log_level = "ERROR"\n'
+
+
+def use_empty_profile(app: Sphinx) -> None:
+    """Write the profile and point the kernels of this build to it."""
+    folder = Path(app.outdir).parent / "ipython"
+    profile = folder / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text(SETTINGS)
+    os.environ["IPYTHONDIR"] = str(folder)
+
+
+def show_failed_cell(app: Sphinx, exception: Exception | None) -> None:
+    """Print the failed cell and its traceback, of which Sphinx would show the page's name alone."""
+    if exception is not None and exception.__cause__ is not None:
+        LOGGER.error("%s\n%s", exception, exception.__cause__)
+
+
+def setup(app: Sphinx) -> None:
+    """Prepare the profile before anything is read."""
+    app.connect("builder-inited", use_empty_profile)
+    app.connect("build-finished", show_failed_cell)
