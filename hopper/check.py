@@ -216,12 +216,13 @@ def _sizes(c, a, b, peer) -> tuple[int, int, int]:
     if peer is not None:
         wanted["the peer"] = (peer, (m, n))
     for name, (array, shape) in wanted.items():
-        if tuple(array.shape) != shape or array.dtype != numpy.float16:
+        memory = memory_of(array)
+        if memory.shape != shape or memory.dtype != numpy.float16:
             raise ProblemError(
-                f"{name} is {array.dtype} {tuple(array.shape)}: to compare A·Bᵀ it must be float16 "
+                f"{name} is {memory.dtype} {memory.shape}: to compare A·Bᵀ it must be float16 "
                 f"{shape}; convert or reshape it"
             )
-        if memory_of(array).on_gpu != memory_of(c).on_gpu:
+        if memory.on_gpu != memory_of(c).on_gpu:
             raise ProblemError(
                 f"{name} and C lie in different memories: compare arrays of one kind; move one "
                 f"with cupy.asarray or cupy.asnumpy"
