@@ -1,0 +1,561 @@
+"""How fast is a kernel, beside cuBLAS? Measured here on a Hopper GPU, or else as recorded.
+
+Both run in turns in one process, on the same inputs and output type, with tensor maps encoded
+outside the timed region. Nothing unchecked is timed.
+
+Burst: launch by launch in turns, for a fraction of a second. Sustained: in turns for a second
+each, of which the second half counts, so that neither lives off the other's cool silicon.
+cuBLAS is ``cupy.matmul(a, b.T, out=c)``: cublasGemmEx with fp32 compute and fp16 output. ``b.T`` is
+a view that CuPy hands to cuBLAS as a transposed operand, without a copy.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from hopper import power, samples
+from hopper.backends import HopperGpu, available
+from hopper.check import check
+from hopper.compile import Program, compile_kernel, nvrtc_version
+from hopper.errors import ProblemError
+from hopper.gemm import Problem, plan
+from hopper.records import (
+    GPU,
+    NoRecording,
+    configuration,
+    current,
+    identity_of,
+    load,
+    recorded_list,
+    same_code,
+    save_own,
+    size_of,
+)
+from hopper.schema import Checked, Conditions, Entry, Provenance, Timing, Tuning, TuningRow
+
+PEER = "cupy.matmul(a, b.T, out=c)"
+MODES = ("burst", "sustained")
+WARM_UP = 5
+WARM_UP_MS = 50.0
+# A sample spans at least this long, so that an event's half microsecond does not show.
+SAMPLE_MS = 0.2
+PAIRS = 60
+BURST_MS = 1000.0
+BLOCK_MS = 1000.0
+ROUNDS = 5  # counted ones; one more comes first and warms the GPU up
+# Below this, queueing a launch takes about as long as the launch, and blocks would run dry.
+SUSTAINED_LEAST_MS = 0.1
+SPIN_NS = 50_000
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Timings of a kernel beside cuBLAS on one problem, live or recorded.
+
+    ``config``: the ``-D`` names, empty for the kernel as written. Samples are milliseconds a
+    launch.
+    """
+
+    kernel: str
+    config: Mapping[str, int | str]
+    problem: Problem
+    mode: str
+    samples_ms: tuple[float, ...]
+    peer_samples_ms: tuple[float, ...]
+    provenance: Provenance
+    check: Checked
+    conditions: Conditions | None
+    peer_conditions: Conditions | None
+    recorded: bool
+
+    @property
+    def ms(self) -> float:
+        """Median milliseconds a launch."""
+        return samples.median(self.samples_ms)
+
+    @property
+    def peer_ms(self) -> float:
+        """The same of cuBLAS."""
+        return samples.median(self.peer_samples_ms)
+
+    @property
+    def tflops(self) -> float:
+        """Rate at the median time, 1e12 floating-point operations a second."""
+        return samples.tflops(self.problem.flop, self.ms)
+
+    @property
+    def peer_tflops(self) -> float:
+        """The same of cuBLAS."""
+        return samples.tflops(self.problem.flop, self.peer_ms)
+
+    @property
+    def ratio(self) -> float:
+        """Speed as a fraction of cuBLAS: median over adjacent pairs of its time over ours."""
+        return samples.ratio(self.samples_ms, self.peer_samples_ms)
+
+    @property
+    def ratio_spread(self) -> tuple[float, float]:
+        """5th and 95th percentile of that ratio over the pairs."""
+        return samples.ratio_spread(self.samples_ms, self.peer_samples_ms)
+
+    @property
+    def label(self) -> str:
+        """Which GPU, when, and whether live; for beside a plot."""
+        where = self.provenance
+        if not self.recorded:
+            return f"{where.gpu}, this machine, live"
+        told = f"{where.gpu}, {where.date[:10]}, recorded"
+        if where.nvrtc != nvrtc_version():
+            told += f" with NVRTC {where.nvrtc}"
+        return told
+
+    def __str__(self) -> str:
+        low, high = self.ratio_spread
+        return (
+            f"{self.kernel} ({configuration(dict(self.config))}) at {size_of(self.problem)}, "
+            f"{self.mode}: {self.ms:.4g} ms, {self.tflops:.1f} TFLOPS, {self.ratio:.1%} of cuBLAS "
+            f"({low:.1%}–{high:.1%} over {len(self.samples_ms)} pairs) [{self.label}]"
+        )
+
+
+def measure(
+    kernel: str | Program, problem: Problem, *, mode: str = "burst", **defines: int | str
+) -> Measurement:
+    """Time a kernel beside cuBLAS on this machine's Hopper GPU, or load the recording.
+
+    ``kernel``: a name, compiled with ``defines``, or a compiled Program. A live result is checked
+    before it is timed, and kept in the reader's cache folder. Without a GPU, raises NoRecording
+    when this very variant was not recorded, naming what was. CheckError for a wrong result.
+    """
+    program = _program(kernel, mode, defines)
+    gpu = available()
+    if gpu is None:
+        return recorded(program, problem, mode=mode)
+    entry = timed_entry(gpu, program, problem, mode, own=True)
+    save_own(entry)
+    return _of_entry(entry, recorded=False)
+
+
+def recorded(
+    kernel: str | Program,
+    problem: Problem,
+    *,
+    mode: str = "burst",
+    gpu: str = GPU,
+    **defines: int | str,
+) -> Measurement:
+    """The recorded timing of this variant, on every machine. Raises NoRecording without one.
+
+    A variant is found by what it compiles to, so ``-D`` names that only repeat the defaults find
+    the kernel as written. Under another compiler than the recording's it is found by its
+    ``-D`` names, and the label says so.
+    """
+    program = _program(kernel, mode, defines)
+    wanted = identity_of(program)
+    record = load(program.kernel, gpu)
+    changed = None
+    for found, identity in _timings(record.entries, problem, mode):
+        if same_code(identity, wanted):
+            return found
+        if identity.defines == wanted.defines:
+            if identity.nvrtc != wanted.nvrtc:
+                return found
+            changed = found
+    why = f"{program.kernel} changed since {changed.provenance.date[:10]}" if changed else ""
+    raise NoRecording(
+        f"{program.kernel} ({configuration(wanted.defines)}) at {size_of(problem)}, {mode}: no "
+        f"recording of this variant{': ' if why else ''}{why}; run on a Hopper GPU, or use what is "
+        f"recorded: {recorded_list(record)}"
+    )
+
+
+@dataclass(frozen=True)
+class TuningTable:
+    """A recorded tuning table. Iterating gives rows for ``hopper.plots.tuning``.
+
+    A row is a dict: ``config`` and, timed, ``ms``, ``tflops``, ``ratio`` (of cuBLAS, in its own
+    pairs) and ``registers`` a thread; refused, ``tflops`` is None and ``reason`` says why.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    label: str
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+
+def tuning_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU) -> TuningTable:
+    """The recorded table over a kernel's configurations. Raises NoRecording without one."""
+    entry = current("tuning", kernel, gpu=gpu, problem=problem)
+    where = entry.provenance
+    rows = tuple(_table_row(row, entry.data.problem) for row in entry.data.rows)
+    return TuningTable(rows, f"{where.gpu}, {where.date[:10]}, recorded")
+
+
+def _table_row(row: TuningRow, problem: Problem) -> dict[str, Any]:
+    facts = row.identity.facts if row.identity else {}
+    tile = {name.upper(): facts[name] for name in ("tile_m", "tile_n") if name in facts}
+    told = {"config": {**tile, **row.defines}, "registers": row.registers, "reason": row.reason}
+    if row.status == "refused":
+        return {**told, "ms": None, "tflops": None, "ratio": None}
+    ms = samples.median(row.samples_ms)
+    return {
+        **told,
+        "ms": ms,
+        "tflops": samples.tflops(problem.flop, ms),
+        "ratio": samples.ratio(row.samples_ms, row.peer_samples_ms),
+    }
+
+
+def _program(kernel: str | Program, mode: str, defines: dict) -> Program:
+    if mode not in MODES:
+        raise ProblemError(f"mode={mode!r}: a timing is {' or '.join(MODES)}")
+    if isinstance(kernel, str):
+        return compile_kernel(kernel, **defines)
+    if defines:
+        raise ProblemError(
+            f"{', '.join(defines)} for a compiled {kernel.kernel}: -D names go to the compiler; "
+            f"pass them to compile_kernel, or pass the kernel's name here"
+        )
+    return kernel
+
+
+def _timings(entries, problem: Problem, mode: str) -> Iterator[tuple[Measurement, Any]]:
+    """Every recorded timing of a problem, those inside tuning tables last, with its identity."""
+    wanted = [e for e in entries if getattr(e.data, "problem", None) == problem]
+    for entry in wanted:
+        if isinstance(entry.data, Timing) and entry.data.mode == mode:
+            yield _of_entry(entry, recorded=True), entry.identity
+    for entry in wanted:
+        if not isinstance(entry.data, Tuning) or mode != "burst":
+            continue
+        for row in entry.data.rows:
+            if row.status == "timed":
+                yield _of_row(entry, row), row.identity
+
+
+def _of_entry(entry: Entry, *, recorded: bool) -> Measurement:
+    data: Timing = entry.data
+    return Measurement(
+        kernel=entry.kernel,
+        config=entry.identity.defines,
+        problem=data.problem,
+        mode=data.mode,
+        samples_ms=data.samples_ms,
+        peer_samples_ms=data.peer_samples_ms,
+        provenance=entry.provenance,
+        check=data.check,
+        conditions=data.conditions,
+        peer_conditions=data.peer_conditions,
+        recorded=recorded,
+    )
+
+
+def _of_row(entry: Entry, row: TuningRow) -> Measurement:
+    return Measurement(
+        kernel=entry.kernel,
+        config=row.defines,
+        problem=entry.data.problem,
+        mode="burst",
+        samples_ms=row.samples_ms,
+        peer_samples_ms=row.peer_samples_ms,
+        provenance=entry.provenance,
+        check=row.check,
+        conditions=None,
+        peer_conditions=None,
+        recorded=True,
+    )
+
+
+# From here on a GPU is needed.
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A kernel and cuBLAS, ready to launch on the same checked problem."""
+
+    run: Callable[[], None]
+    peer: Callable[[], None]
+    check: Checked
+
+
+def inputs_on(gpu: HopperGpu, problem: Problem) -> tuple[Any, Any]:
+    """A problem's A and B as CuPy arrays."""
+    a, b = problem.inputs()
+    return gpu.array(a), gpu.array(b)
+
+
+def checked_pair(program: Program, a, b) -> Pair:
+    """Run the kernel and cuBLAS once on A (M, K) and B (N, K), CuPy, and compare.
+
+    Raises CheckError when the kernel's result is wrong: nothing unchecked is timed.
+    """
+    import cupy
+
+    c, peer_c = (cupy.full((a.shape[0], b.shape[0]), cupy.nan, "float16") for _ in range(2))
+    launch = plan(program, a, b, c)
+    transposed = b.T
+
+    def peer() -> None:
+        cupy.matmul(a, transposed, out=peer_c)
+
+    launch.run()
+    peer()
+    return Pair(launch.run, peer, Checked.of(check(c, a, b, peer=peer_c)))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What ``interleaved`` measured; the fields are those of ``hopper.schema.Timing``."""
+
+    samples_ms: tuple[float, ...]
+    peer_samples_ms: tuple[float, ...]
+    launches_per_sample: int
+    warm_up: int
+    conditions: Conditions
+    peer_conditions: Conditions | None
+
+
+def timed_entry(
+    gpu: HopperGpu, program: Program, problem: Problem, mode: str, *, own: bool, arrays=None
+) -> Entry:
+    """Check, then time ``program`` on a GPU; ``arrays`` are A and B if they are there already."""
+    # Imported late: the module is also a command, which must not be loaded twice.
+    from hopper.provenance import collect
+
+    provenance = collect(gpu, program.nvrtc, own=own)
+    pair = checked_pair(program, *(arrays or inputs_on(gpu, problem)))
+    timed = interleaved(gpu, pair.run, pair.peer, mode=mode)
+    data = Timing(
+        problem=problem,
+        mode=mode,
+        peer=PEER,
+        warm_up=timed.warm_up,
+        launches_per_sample=timed.launches_per_sample,
+        samples_ms=timed.samples_ms,
+        peer_samples_ms=timed.peer_samples_ms,
+        conditions=timed.conditions,
+        peer_conditions=timed.peer_conditions,
+        check=pair.check,
+    )
+    return Entry(program.kernel, "timing", identity_of(program), provenance, data)
+
+
+def interleaved(
+    gpu: HopperGpu,
+    run: Callable[[], None],
+    peer: Callable[[], None],
+    *,
+    mode: str = "burst",
+) -> Timed:
+    """Time two launches in turns on the current stream; both were run at least once before."""
+    clocks = _Clocks(gpu)
+    estimate = _estimate(clocks, run, peer)
+    timed = _sustained if mode == "sustained" else _burst
+    return timed(clocks, run, peer, estimate)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What warming up showed: milliseconds a launch, and host time to queue one of each.
+
+    ``launches``: how many of each there were.
+    """
+
+    own_ms: float
+    peer_ms: float
+    queueing_ns: float
+    launches: int
+
+
+class _Clocks:
+    """The clock probe, which also is the gate that holds the GPU while launches are queued."""
+
+    def __init__(self, gpu: HopperGpu) -> None:
+        import cupy
+
+        self._gpu, self._cupy = gpu, cupy
+        self._program = power.probe_program()
+        self._discard = self._buffer()
+        # The first launch loads the module, which must not happen inside a timed region.
+        self.gate(0)
+        gpu.synchronize()
+
+    def _buffer(self):
+        return self._cupy.zeros((power.SM_SLOTS, 4), "uint64")
+
+    def _launch(self, out, blocks: int, spin_ns: int) -> None:
+        spin = numpy.uint32(min(spin_ns, 2**32 - 1))
+        self._gpu.launch(self._program, (blocks, 1, 1), (1, 1, 1), (out, spin), 0)
+
+    def gate(self, spin_ns: int) -> None:
+        """Hold the stream for ``spin_ns``."""
+        self._launch(self._discard, 1, spin_ns)
+
+    def probe(self):
+        """Queue a reading of every SM's counters; returns the buffer it will be in."""
+        out = self._buffer()
+        # One block an SM: the scheduler fills empty SMs first, and one it leaves out is not read.
+        self._launch(out, self._gpu.sm_count, SPIN_NS)
+        return out
+
+    def event(self):
+        """Queue an event."""
+        event = self._cupy.cuda.Event()
+        event.record()
+        return event
+
+    def elapsed(self, start, end) -> float:
+        """Milliseconds between two events that have happened."""
+        return self._cupy.cuda.get_elapsed_time(start, end)
+
+    def synchronize(self) -> None:
+        """Wait for everything queued."""
+        self._gpu.synchronize()
+
+    def read(self, before, after) -> tuple[float | None, float | None]:
+        """Mean clock between two probes, and during the second one's spin, in MHz."""
+        first, second = self._gpu.numpy(before), self._gpu.numpy(after)
+        return power.region_clock_mhz(first, second), power.spin_clock_mhz(second)
+
+
+def _estimate(clocks: _Clocks, run, peer) -> Estimate:
+    """Warm up, and learn how long a launch of each takes on the GPU and on the host."""
+    for _ in range(WARM_UP):
+        run()
+        peer()
+    clocks.synchronize()
+    queued = time.perf_counter_ns()
+    for _ in range(WARM_UP):
+        run()
+        peer()
+    queueing_ns = (time.perf_counter_ns() - queued) / WARM_UP
+    clocks.gate(gate_ns(queueing_ns, WARM_UP))
+    start = clocks.event()
+    for _ in range(WARM_UP):
+        run()
+    middle = clocks.event()
+    for _ in range(WARM_UP):
+        peer()
+    end = clocks.event()
+    clocks.synchronize()
+    own_ms, peer_ms = (clocks.elapsed(*span) / WARM_UP for span in ((start, middle), (middle, end)))
+    # An idle GPU takes some milliseconds to raise its clock.
+    more = min(1000, math.ceil(WARM_UP_MS / (own_ms + peer_ms)))
+    for _ in range(more):
+        run()
+        peer()
+    return Estimate(own_ms, peer_ms, queueing_ns, 3 * WARM_UP + more)
+
+
+def launches_per_sample(launch_ms: float) -> int:
+    """How many launches go between two events so that a sample spans at least SAMPLE_MS."""
+    return max(1, math.ceil(SAMPLE_MS / launch_ms))
+
+
+def pairs_for(pair_ms: float) -> int:
+    """How many pairs of samples fit a burst: at least ten, at most PAIRS."""
+    return max(10, min(PAIRS, int(BURST_MS / pair_ms)))
+
+
+def gate_ns(queueing_ns: float, launches: int) -> int:
+    """How long the GPU is held so that ``launches`` of both are queued before the first starts."""
+    return int(2 * queueing_ns * launches) + 50_000
+
+
+def _burst(clocks: _Clocks, run, peer, estimate: Estimate) -> Timed:
+    launches = launches_per_sample(min(estimate.own_ms, estimate.peer_ms))
+    pairs = pairs_for(launches * (estimate.own_ms + estimate.peer_ms))
+    triples = []
+    with power.Sampler() as sampler:
+        clocks.gate(gate_ns(estimate.queueing_ns, 10))
+        started = time.monotonic()
+        before = clocks.probe()
+        for _ in range(pairs):
+            if launches > 1:
+                clocks.gate(gate_ns(estimate.queueing_ns, launches))
+            start = clocks.event()
+            for _ in range(launches):
+                run()
+            middle = clocks.event()
+            for _ in range(launches):
+                peer()
+            triples.append((start, middle, clocks.event()))
+        after = clocks.probe()
+        clocks.synchronize()
+        window = (started, time.monotonic())
+    clock, spin = clocks.read(before, after)
+    return Timed(
+        _milliseconds(clocks, [(start, middle) for start, middle, _ in triples], launches),
+        _milliseconds(clocks, [(middle, end) for _, middle, end in triples], launches),
+        launches,
+        estimate.launches,
+        power.conditions(sampler.readings, [window], [clock], [spin]),
+        None,
+    )
+
+
+def _milliseconds(clocks, spans, launches: int) -> tuple[float, ...]:
+    return tuple(round(clocks.elapsed(start, end) / launches, 6) for start, end in spans)
+
+
+@dataclass(frozen=True)
+class _Block:
+    ms: float
+    window: tuple[float, float]
+    clock_mhz: float | None
+    spin_mhz: float | None
+
+
+def _sustained(clocks: _Clocks, run, peer, estimate: Estimate) -> Timed:
+    fastest = min(estimate.own_ms, estimate.peer_ms)
+    if fastest < SUSTAINED_LEAST_MS:
+        raise ProblemError(
+            f"a launch takes {fastest:.3g} ms: sustained mode needs {SUSTAINED_LEAST_MS} ms, "
+            f"or the GPU waits for the next launch; use a larger problem, or burst mode"
+        )
+    half = math.ceil(BLOCK_MS / 2 / max(estimate.own_ms, estimate.peer_ms))
+    blocks: tuple[list[_Block], list[_Block]] = ([], [])
+    with power.Sampler() as sampler:
+        for _ in range(1 + ROUNDS):
+            for side, launch in zip(blocks, (run, peer), strict=True):
+                side.append(_block(clocks, launch, half))
+    own, theirs = ([block for block in side[1:]] for side in blocks)
+    return Timed(
+        tuple(block.ms for block in own),
+        tuple(block.ms for block in theirs),
+        half,
+        estimate.launches + 2 * half,
+        _block_conditions(sampler.readings, own),
+        _block_conditions(sampler.readings, theirs),
+    )
+
+
+def _block(clocks: _Clocks, launch, half: int) -> _Block:
+    """Launch for about a second, and time the second half of it."""
+    for _ in range(half):
+        launch()
+    before = clocks.probe()
+    start = clocks.event()
+    for _ in range(half):
+        launch()
+    end = clocks.event()
+    after = clocks.probe()
+    clocks.synchronize()
+    finished = time.monotonic()
+    elapsed = clocks.elapsed(start, end)
+    clock, spin = clocks.read(before, after)
+    return _Block(round(elapsed / half, 6), (finished - elapsed / 1e3, finished), clock, spin)
+
+
+def _block_conditions(readings, blocks: list[_Block]) -> Conditions:
+    return power.conditions(
+        readings,
+        [block.window for block in blocks],
+        [block.clock_mhz for block in blocks],
+        [block.spin_mhz for block in blocks],
+    )

@@ -1,0 +1,120 @@
+"""Looking over all records, and installing new ones."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hopper import notebooks
+from hopper.compile import kernel_names
+from hopper.errors import RecordError
+from hopper.records.fresh import freshness, merged
+from hopper.records.store import (
+    AGAIN,
+    GPU,
+    HEADLINE,
+    Record,
+    gpu_slug,
+    load,
+    read_record,
+    record_path,
+    results_dir,
+    size_of,
+    write_record,
+)
+from hopper.schema import Chapter, Entry, Timing
+
+
+def merge(folder: Path) -> list[Path]:
+    """Install a bundle, ``folder/<gpu>/<kernel>.json``, into results/. Returns what was written.
+
+    Raises RecordError, before anything is written, when a file is no sound recording, was made
+    from a changed tree, or when there is none.
+    """
+    found = sorted(folder.glob("*/*.json"))
+    if not found:
+        raise RecordError(f"{folder}: no bundle (nothing like {GPU}/kernel.json in it)")
+    bundle = [read_record(path) for path in found]
+    for path, record in zip(found, bundle, strict=True):
+        for entry in record.entries:
+            if not entry.provenance.clean:
+                raise RecordError(
+                    f"{path}: {entry.kind} was made from a changed tree; commit, then {AGAIN}"
+                )
+    written = []
+    for record in bundle:
+        path = record_path(record.kernel, gpu_slug(record.gpu))
+        old = read_record(path).entries if path.is_file() else ()
+        write_record(Record(record.kernel, record.gpu, merged(old, record.entries)), path)
+        written.append(path)
+    return written
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of ``check_records``: what was looked at, and its state; ``ok`` passes."""
+
+    what: str
+    state: str
+    date: str
+    ok: bool
+
+
+def check_records(gpu: str = GPU) -> list[Finding]:
+    """Look at every record: is it there, intact and fresh? Compiles what was recorded."""
+    findings = []
+    for kernel in kernel_names():
+        findings += _check_kernel(kernel, gpu)
+    for path in sorted((results_dir() / gpu).glob("*.json")):
+        if path.stem not in kernel_names():
+            findings.append(Finding(path.name, "no such kernel: remove the file", "", False))
+    for slug in notebooks.chapter_slugs():
+        findings += _check_chapter(slug, gpu)
+    return findings
+
+
+def _check_kernel(kernel: str, gpu: str) -> list[Finding]:
+    try:
+        record = load(kernel, gpu)
+    except RecordError as error:
+        return [Finding(kernel, str(error), "", False)]
+    findings = []
+    for entry in record.entries:
+        state = freshness(entry)
+        clean = "" if entry.provenance.clean else ", made from a changed tree"
+        ok = state == "fresh" and entry.provenance.clean
+        findings.append(Finding(_title(entry), state + clean, entry.provenance.date[:10], ok))
+    if not any(_is_headline(entry) for entry in record.entries):
+        missing = f"no burst timing at {size_of(HEADLINE)} as written; {AGAIN}"
+        findings.append(Finding(kernel, missing, "", False))
+    return findings
+
+
+def _is_headline(entry: Entry) -> bool:
+    data = entry.data
+    return (
+        isinstance(data, Timing)
+        and (data.problem, data.mode) == (HEADLINE, "burst")
+        and not entry.identity.defines
+    )
+
+
+def _check_chapter(slug: str, gpu: str) -> list[Finding]:
+    kernels = notebooks.kernels_named(notebooks.code_cells(slug))
+    if not kernels:
+        return []
+    try:
+        entries = load(notebooks.main_kernel(slug, kernels), gpu).entries
+    except RecordError:
+        entries = ()  # reported with its kernel
+    if any(isinstance(e.data, Chapter) and e.data.slug == slug for e in entries):
+        return []  # its state was reported with its kernel
+    return [Finding(f"chapter {slug}", f"no live execution; {AGAIN}", "", False)]
+
+
+def _title(entry: Entry) -> str:
+    data = entry.data
+    parts = [entry.kernel, entry.kind]
+    if hasattr(data, "problem"):
+        parts.append(size_of(data.problem))
+    parts += [getattr(data, name) for name in ("mode", "name", "slug") if hasattr(data, name)]
+    parts += [f"{name}={value}" for name, value in entry.identity.defines.items()]
+    return " ".join(parts)
