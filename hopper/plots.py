@@ -248,6 +248,7 @@ def tflops(
         data.append(Bar(name, value, "cited", "published, H100, cited"))
     sources = list(dict.fromkeys(one.label for one in taken))
     caption = "; ".join(sources)
+    caption = caption[:1].upper() + caption[1:]
     if published:
         caption += ". The published figures were measured by others on an H100, which was not run "
         caption += "here"
@@ -337,8 +338,8 @@ def _text(
 ) -> None:
     box = dict(facecolor=light(over), edgecolor="none", pad=1.5) if over else None
     axes.text(
-        x, y, text.replace("$", r"\$"), color=light(colour), fontsize=size, ha=anchor,
-        va="center_baseline", bbox=box, fontweight="bold" if bold else "normal",
+        x, y + size * 0.36, text.replace("$", r"\$"), color=light(colour), fontsize=size,
+        ha=anchor, va="baseline", bbox=box, fontweight="bold" if bold else "normal",
         fontstyle="italic" if italic else "normal",
     )
 
@@ -351,7 +352,7 @@ def _bar(axes: Any, y: float, bar: Bar, length: float) -> None:
     axes.add_patch(FancyBboxPatch(
         (MARGIN, y), length, _BAR, boxstyle=f"round,pad=0,rounding_size={radius}",
         facecolor=light(fill), edgecolor=light(outline), linewidth=1.5, hatch=hatch,
-        linestyle=(0, (5, 3)) if bar.kind == "cited" else "-",
+        linestyle=(0, (5, 3)) if bar.kind == "cited" else "-", joinstyle="round", clip_on=False,
     ))
 
 
@@ -376,12 +377,16 @@ def _finish(figure: Any, height: float, **description: Any) -> Figure:
     matplotlib.rcParams["svg.hashsalt"] = prefix
     FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})
     body = re.search(r"<svg[^>]*>(.*)</svg>", stream.getvalue(), re.DOTALL).group(1)
-    body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body, flags=re.DOTALL)
+    # Its <style> would reach every element of the page; the group below says the same.
+    body = re.sub(
+        r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", "", body, flags=re.DOTALL
+    )
     # The page's font, not the one that matplotlib measured with.
     body = re.sub(r"font-family:[^;\"]*;?", "", body)
     body = _own_ids(body, prefix)
-    body = re.sub(r">\s+<", "><", body.strip())
-    body = paper(WIDTH, height) + with_variables(body)
+    body = " ".join(re.sub(r">\s+<", "><", body).replace("xlink:href", "href").split())
+    body = re.sub(r' transform="rotate\(-0 [^"]*"|<defs></defs>', "", body)
+    body = f'{paper(WIDTH, height)}<g style="stroke-linejoin:round">{with_variables(body)}</g>'
     return Figure(body=body, width=WIDTH, height=height, **description)
 
 

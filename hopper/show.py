@@ -148,7 +148,9 @@ class Code:
             return plain
         source = "\n".join("" if line.mark == "gap" else line.text for line in self.lines)
         lexer = get_lexer_by_name(self.language, stripnl=False)
-        coloured = highlight(source, lexer, HtmlFormatter(nowrap=True)).split("\n")
+        coloured = highlight(source, lexer, HtmlFormatter(nowrap=True))
+        # The … of a shortened list is no error of the code.
+        coloured = re.sub(r'<span class="err">(…+)</span>', r"\1", coloured).split("\n")
         indent = " " if self._is_diff else ""
         return [
             escaped if line.mark else indent + code

@@ -1,4 +1,4 @@
-"""What every figure of the book is: an SVG that a page shows inline, and the same thing in words."""
+"""What every figure of the book is: an SVG to show inline, and the same in words."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ class Figure:
             table = [self.columns, *self.rows]
             widths = [max(len(row[i]) for row in table) for i in range(len(self.columns))]
             for row in table:
-                lines.append("  ".join(v.ljust(w) for v, w in zip(row, widths)).rstrip())
+                cells = (v.ljust(w) for v, w in zip(row, widths, strict=True))
+                lines.append("  ".join(cells).rstrip())
             lines.insert(2, "  ".join("-" * w for w in widths))
         else:
             lines.append(self.alt)

@@ -77,7 +77,7 @@ def tile_to_instructions(
 
     sheet = Canvas()
     sheet.text(MARGIN, 24, f"{count} of {name}", size=BODY, bold=True, anchor="start")
-    sheet.text(MARGIN, 46, f"block tile {tile_m}×{tile_n}×{tile_k}, numbers: issue order",
+    sheet.text(MARGIN, 46, f"block tile {tile_m}×{tile_n}×{tile_k}, in issue order",
                fill="muted", anchor="start", fit=WIDTH - 2 * MARGIN)
 
     for step in range(steps):

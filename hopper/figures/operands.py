@@ -36,7 +36,9 @@ class OperandTraffic:
         return self.a_bytes + self.b_bytes
 
 
-def operand_traffic(tile_m: int, tile_n: int, tile_k: int, *, item_bytes: int = 2) -> OperandTraffic:
+def operand_traffic(
+    tile_m: int, tile_n: int, tile_k: int, *, item_bytes: int = 2
+) -> OperandTraffic:
     """Operand bytes and instruction counts of one tile_m × tile_n × tile_k step.
 
     Raises ProblemError unless tile_m is a multiple of 64, tile_k of 16 and tile_n a legal N.

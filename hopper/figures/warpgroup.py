@@ -5,7 +5,7 @@ from __future__ import annotations
 from hopper.architecture import constant
 from hopper.errors import ProblemError
 
-from .canvas import BODY, LARGE, MARGIN, SMALL, WIDTH, Canvas
+from .canvas import BODY, LARGE, MARGIN, WIDTH, Canvas
 from .figure import Figure
 
 WARPS = int(constant("warpgroup_warps").value)
