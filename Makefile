@@ -8,8 +8,7 @@ endif
 suffix := $(if $(filter 12,$(CUDA)),-cuda12)
 VENV := .venv$(suffix)
 RUN := $(VENV)/bin/python
-# Every warning is an error, and so is a reference that leads nowhere.
-SPHINX := $(RUN) -m sphinx -b html --jobs auto --quiet
+SPHINX := $(RUN) -m sphinx -b html --quiet
 CHAPTERS := $(sort $(patsubst chapters/%.md,%,$(wildcard chapters/*.md)))
 
 .PHONY: help html page serve lab test check-records lint record lock clean venv chapter
@@ -18,8 +17,11 @@ help:
 	@sed -n 's/^\([a-z-]*\):.*## /make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
 	    while IFS='|' read -r command does; do printf '%-20s %s\n' "$$command" "$$does"; done
 
+# Every warning is an error, and so is a reference that leads nowhere.
 html: venv ## build the book into _build/html, with every chapter executed
-	@$(SPHINX) --nitpicky --fail-on-warning --keep-going -d _build/doctrees . _build/html
+	@$(SPHINX) --nitpicky --fail-on-warning --keep-going --jobs auto \
+	    -d _build/doctrees . _build/html || { \
+	    echo "If a chapter failed: make page CHAPTER=its_name shows the cell and its error." >&2; exit 1; }
 	@echo "The book: _build/html/index.html"
 
 page: chapter venv ## build one chapter only: make page CHAPTER=v1_wgmma
