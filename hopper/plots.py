@@ -236,14 +236,17 @@ def tflops(
     alt           left out, it is composed from the plotted numbers
     """
     taken = [measurements] if hasattr(measurements, "tflops") else list(measurements)
+    if not taken:
+        raise ProblemError("measurements is empty: nothing to draw; pass at least one")
+    sizes = list(dict.fromkeys(_size(one.problem) for one in taken))
     data: list[Bar] = []
-    for taken_one in taken:
-        kind = "recorded" if taken_one.recorded else "live"
-        ratio = getattr(taken_one, "ratio", None)
-        remark = f"{ratio:.1%} of cuBLAS" if ratio is not None else ""
-        data.append(Bar(f"{taken_one.kernel}, {kind}", taken_one.tflops, kind, remark))
-        if taken_one.peer_tflops is not None:
-            data.append(Bar(f"cuBLAS, same run, {kind}", taken_one.peer_tflops, "peer"))
+    for one in taken:
+        kind = "recorded" if one.recorded else "live"
+        name = " ".join([one.kernel, *([_configuration(one.config)] if one.config else [])])
+        at = f" at {_size(one.problem)}" if len(sizes) > 1 else ""
+        remark = f"{one.ratio:.1%} of cuBLAS"
+        data.append(Bar(f"{name}{at}, {kind}", one.tflops, kind, remark))
+        data.append(Bar(f"cuBLAS{at}, same run, {kind}", one.peer_tflops, "peer"))
     for name, value in (published or {}).items():
         data.append(Bar(name, value, "cited", "published, H100, cited"))
     sources = list(dict.fromkeys(one.label for one in taken))
@@ -260,8 +263,11 @@ def tflops(
         if ceiling:
             alt += f"; {ceiling[0]} {ceiling[1]:.0f}"
         alt += "."
+    kernels = " and ".join(dict.fromkeys(one.kernel for one in taken))
+    where = f" at {sizes[0]}" if len(sizes) == 1 else ""
     return bars(
-        data, title=title or _tflops_title(taken), alt=alt, unit="TFLOPS", ceiling=ceiling,
+        data, title=title or f"{kernels} beside cuBLAS{where}", alt=alt, unit="TFLOPS",
+        ceiling=ceiling,
         caption=caption + ("." if caption else ""),
     )
 
@@ -286,12 +292,12 @@ def tuning(
     ran = [row for row in rows if row.get(value) is not None]
     ran.sort(key=lambda row: -row[value])
     data = [
-        Bar(_configuration(row), row[value], "best" if index == 0 else "other",
+        Bar(_configuration(row["config"]), row[value], "best" if index == 0 else "other",
             "best" if index == 0 else "")
         for index, row in enumerate(ran)
     ]
     data += [
-        Bar(_configuration(row), None, "other", row.get("reason") or "not measured")
+        Bar(_configuration(row["config"]), None, "other", row.get("reason") or "not measured")
         for row in rows if row.get(value) is None
     ]
     if alt is None:
@@ -302,8 +308,7 @@ def tuning(
     return bars(data, title=title, alt=alt, unit=unit, caption=caption, digits=digits)
 
 
-def _configuration(row: Mapping[str, Any]) -> str:
-    config = row.get("config") or {}
+def _configuration(config: Mapping[str, Any]) -> str:
     lowered = {name.lower(): number for name, number in config.items()}
     tile = [lowered.pop(name) for name in ("tile_m", "tile_n", "tile_k") if name in lowered]
     parts = ["×".join(map(str, tile))] if tile else []
@@ -311,12 +316,10 @@ def _configuration(row: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "as written"
 
 
-def _tflops_title(measurements: Sequence[Any]) -> str:
-    kernels = " and ".join(dict.fromkeys(one.kernel for one in measurements))
-    problem = getattr(measurements[0], "problem", None) if measurements else None
-    if problem is None:
-        return f"{kernels} beside cuBLAS"
-    return f"{kernels} beside cuBLAS at {problem.m}×{problem.n}×{problem.k}"
+def _size(problem: Any) -> str:
+    if problem.m == problem.n == problem.k:
+        return f"{problem.m}³"
+    return f"{problem.m}×{problem.n}×{problem.k}"
 
 
 def _sheet(height: float) -> tuple[Any, Any]:

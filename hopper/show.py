@@ -59,7 +59,7 @@ _STYLE = (
     ".wb-code pre{white-space:pre;overflow-x:auto;margin:0;line-height:1.45;tab-size:4}"
     ".jp-ThemedContainer .wb-code .highlight pre{white-space:pre;padding:.5em .7em}"
     ".wb-code-title{font-size:.85em;margin-bottom:.3em}"
-    f".wb-code .linenos{{color:{colour('muted')};user-select:none;padding-right:1.2em}}"
+    f".wb-code .linenos{{color:{colour('muted')};user-select:none;margin-right:1em}}"
     f".wb-code .k,.wb-code .kr,.wb-code .kd,.wb-code .kp{{color:{colour('code-keyword')}}}"
     f".wb-code .kt,.wb-code .nc{{color:{colour('code-type')}}}"
     f".wb-code .nf,.wb-code .ni{{color:{colour('code-name')}}}"

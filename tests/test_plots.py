@@ -14,7 +14,7 @@ from hopper.figures import palette
 from hopper.figures.canvas import WIDTH
 
 MEASURED = SimpleNamespace(
-    kernel="v1_wgmma", tflops=541.2, ms=2.03, ratio=0.741, ratio_spread=(0.73, 0.75),
+    kernel="v1_wgmma", config={}, tflops=541.2, ms=2.03, ratio=0.741, ratio_spread=(0.73, 0.75),
     peer_tflops=731.4, recorded=True, label="NVIDIA H200, 2030-01-02, recorded",
     problem=SimpleNamespace(m=8192, n=8192, k=8192),
 )
@@ -106,6 +106,16 @@ def test_the_recording_is_named_and_the_h100_disowned(figures):
     assert "H100" not in plots.tflops(MEASURED).caption
 
 
+def test_variants_and_sizes_are_told_apart():
+    small = SimpleNamespace(**{**vars(MEASURED), "config": {"TILE_M": 64, "TILE_N": 128},
+                               "problem": SimpleNamespace(m=100, n=200, k=64)})
+    figure = plots.tflops([MEASURED, small])
+    assert figure.title == "v1_wgmma beside cuBLAS"
+    assert [row[0] for row in figure.rows][::2] == [
+        "v1_wgmma at 8192³, recorded", "v1_wgmma 64×128 at 100×200×64, recorded"
+    ]
+
+
 def test_alt_text_is_composed_from_the_numbers_or_given_but_never_empty():
     assert "v1_wgmma, recorded 541" in plots.tflops(MEASURED).alt
     assert plots.tflops(MEASURED, alt="Mine.").alt == "Mine."
@@ -117,7 +127,7 @@ def test_alt_text_is_composed_from_the_numbers_or_given_but_never_empty():
 
 def test_repr_is_a_table_of_the_plotted_numbers(figures):
     text = repr(figures[2]).splitlines()
-    assert text[0] == "v1_wgmma beside cuBLAS at 8192×8192×8192"
+    assert text[0] == "v1_wgmma beside cuBLAS at 8192³"
     assert any(line.split()[:3] == ["v1_wgmma,", "recorded", "541"] for line in text)
     lines = repr(figures[1])
     assert re.search(r"theirs +128 +4", lines)
@@ -141,6 +151,7 @@ def test_bars_are_proportional():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: plots.tflops([]), "empty"),
         (lambda: plots.bars([], title="t", alt="a"), "empty"),
         (lambda: plots.bars([("a", float("nan"))], title="t", alt="a"), "finite"),
         (lambda: plots.bars([("a", -1)], title="t", alt="a"), "negative"),

@@ -73,7 +73,7 @@ class Figure:
         return target
 
     def _repr_html_(self) -> str:
-        caption = f"<strong>{html.escape(self.title)}.</strong>"
+        caption = f'<strong style="font-weight:600">{html.escape(self.title)}.</strong>'
         if self.caption:
             caption += f" {html.escape(self.caption)}"
         return (
@@ -81,7 +81,7 @@ class Figure:
             + f'<figure class="wb-figure" style="margin:1rem auto;max-width:{MAX_WIDTH}">'
             + self.svg
             + '<figcaption style="margin-top:.5rem;font-size:.9em;line-height:1.45;'
-            + f'text-align:left">{caption}</figcaption>'
+            + f'text-align:left;font-weight:400;color:var(--wb-ink,inherit)">{caption}</figcaption>'
             + (self._data_table() if self.fold_data else "")
             + "</figure>"
         )

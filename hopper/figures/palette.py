@@ -86,6 +86,10 @@ def stylesheet() -> str:
         "/* Written by `python -m hopper.figures`; edit hopper/figures/palette.py. */\n"
         f":root {{\n  {_declarations(0, chr(10) + '  ')}\n}}\n"
         f'html[data-theme="dark"] {{\n  {_declarations(1, chr(10) + "  ")}\n}}\n'
+        "/* The theme puts HTML output on a light card in dark mode; ours has dark colours. */\n"
+        'html[data-theme="dark"] .bd-content div.cell_output '
+        ".text_html.text_html:has(.wb-figure, .wb-code) {\n"
+        "  background: transparent;\n  color: inherit;\n  padding: 0;\n}\n"
     )
 
 
