@@ -26,7 +26,7 @@ html: venv ## build the book into _build/html, with every chapter executed
 
 page: chapter venv ## build one chapter only: make page CHAPTER=v1_wgmma
 	@$(SPHINX) -D include_patterns=chapters/$(CHAPTER).md -D root_doc=chapters/$(CHAPTER) \
-	    -D suppress_warnings=ref,toc,myst . _build/page
+	    -D suppress_warnings=ref,toc,myst,bibtex . _build/page
 	@echo "The chapter, its links to other pages dead: _build/page/chapters/$(CHAPTER).html"
 
 chapter:
