@@ -7,9 +7,12 @@ has a list of candidates, of which those that this ncu knows are asked for.
 import csv
 import re
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from hopper.errors import HopperError
+from hopper.processes import run_group
 from hopper.schema import Metric, Profile
 
 # alias → candidate metrics, the preferred one first.
@@ -72,25 +75,35 @@ def available(wanted: Iterable[str], known: set[str]) -> tuple[list[str], list[s
 def unknown_in(message: str, asked: Iterable[str]) -> list[str]:
     """Metrics that ncu's error output complains about."""
     complaints = "\n".join(line for line in message.splitlines() if "rror" in line or "ail" in line)
-    return [name for name in asked if name in complaints]
+    return [name for name in asked if name.partition(".")[0] in complaints]
 
 
-def profile(command: Sequence[str], *, timeout: float, environment: dict[str, str]) -> "Profiled":
+@dataclass(frozen=True)
+class Profiled:
+    """What one run of ncu brought: kernels in launch order, and metrics it does not know."""
+
+    tool: str
+    profiles: tuple[Profile, ...]
+    unavailable: tuple[str, ...]
+
+
+def profile(command: Sequence[str], *, timeout: float, environment: dict[str, str]) -> Profiled:
     """Run ``command`` under ncu; it marks what to profile with cudaProfilerStart and Stop.
 
-    Raises HopperError when ncu is missing, times out, or returns no counters.
+    Raises HopperError when ncu is missing, or returns no counters within ``timeout`` seconds.
     """
+    deadline = time.monotonic() + timeout
     have, lack = available(wanted_metrics(), _query(environment))
     for _ in range(3):
         done = _ncu(
             [*OPTIONS, "--profile-from-start", "off", "--csv", "--metrics", ",".join(have)],
             command,
-            timeout,
+            max(1.0, deadline - time.monotonic()),
             environment,
         )
         profiles = read_csv(done.stdout)
         if profiles:
-            return Profiled(tool_version(environment), profiles, tuple(lack))
+            return Profiled(tool_version(environment), tuple(profiles), tuple(lack))
         unknown = unknown_in(done.stdout + done.stderr, have)
         if not unknown:
             break
@@ -101,13 +114,6 @@ def profile(command: Sequence[str], *, timeout: float, environment: dict[str, st
         f"ncu returned no counters (status {done.returncode}); counters need root or the "
         f"driver's permission; its last lines:\n{tail}"
     )
-
-
-class Profiled:
-    """What one run of ncu brought: the tool's version, kernels in launch order, and gaps."""
-
-    def __init__(self, tool: str, profiles: list[Profile], unavailable: tuple[str, ...]) -> None:
-        self.tool, self.profiles, self.unavailable = tool, profiles, unavailable
 
 
 def tool_version(environment: dict[str, str]) -> str:
@@ -129,14 +135,7 @@ def _query(environment: dict[str, str]) -> set[str]:
 
 def _ncu(options, command, timeout: float, environment) -> subprocess.CompletedProcess:
     try:
-        return subprocess.run(
-            ["ncu", *options, *command],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env=environment,
-            check=False,
-        )
+        return run_group(["ncu", *options, *command], timeout=timeout, environment=environment)
     except FileNotFoundError as error:
         raise HopperError(
             "ncu is not on PATH: counters need Nsight Compute; add the CUDA toolkit's bin folder"

@@ -11,11 +11,14 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hopper.compile import kernel_names
 from hopper.errors import RecordError
 from hopper.paths import ROOT
+from hopper.processes import environment
 from hopper.schema import Output
 
 CHAPTERS = ROOT / "chapters"
@@ -82,12 +85,6 @@ def execute(slug: str) -> tuple[list[Output], int, float]:
     notebook = read_chapter(slug)
     with tempfile.TemporaryDirectory() as folder:
         _write_kernel_spec(Path(folder))
-        # A namesake installed elsewhere could start another Python, so ours is found first.
-        before = dict(os.environ)
-        os.environ["JUPYTER_PATH"] = folder
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            [str(ROOT), *filter(None, [before.get("PYTHONPATH")])]
-        )
         client = nbclient.NotebookClient(
             notebook,
             timeout=CELL_SECONDS,
@@ -95,16 +92,27 @@ def execute(slug: str) -> tuple[list[Output], int, float]:
             resources={"metadata": {"path": str(CHAPTERS)}},
         )
         start = time.monotonic()
-        try:
-            client.execute()
-        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            raise RecordError(f"chapters/{slug}.md does not run: {error}") from error
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+        # A kernel of that name installed elsewhere could start another Python: ours comes first.
+        with _variable("JUPYTER_PATH", folder):
+            try:
+                client.execute(env=environment())
+            except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+                raise RecordError(f"chapters/{slug}.md does not run: {error}") from error
         seconds = time.monotonic() - start
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return text_outputs(cells), len(cells), seconds
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _write_kernel_spec(folder: Path) -> None:

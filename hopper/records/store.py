@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +64,16 @@ def load(kernel: str, gpu: str = GPU) -> Record:
 def read_record(path: Path) -> Record:
     """Read one file strictly. Raises RecordError when it is truncated, altered or ill-formed."""
     try:
-        whole = json.loads(path.read_text())
-    except OSError as error:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: the record cannot be read ({error}); {RESTORE}") from error
+    return parse_record(text, path)
+
+
+def parse_record(text: str, path: Path) -> Record:
+    """The record in ``text``, which lies or will lie at ``path``. Raises RecordError."""
+    try:
+        whole = json.loads(text)
     except ValueError as error:
         raise RecordError(f"{path}: truncated or not JSON ({error}); {RESTORE}") from error
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
@@ -89,6 +95,12 @@ def read_record(path: Path) -> Record:
         parse_entry(entry, kernel, f"{path}: entry {number}")
         for number, entry in enumerate(entries)
     )
+    for number, entry in enumerate(parsed):
+        if entry.provenance.gpu != gpu:
+            raise RecordError(
+                f"{path}: entry {number} was measured on {entry.provenance.gpu}, the file is of "
+                f"{gpu}; {RESTORE}"
+            )
     _refuse_doubles(parsed, path)
     return Record(kernel, gpu, parsed)
 
@@ -109,7 +121,7 @@ def seal(whole: dict) -> str:
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Write and seal a record, an entry a line. It is read back before it takes the place."""
+    """Seal and write a record, an entry a line, once it is known to read back as it should."""
     whole = {"format": FORMAT, "kernel": record.kernel, "gpu": record.gpu}
     # Through JSON and back, so that the seal is taken over what a reader will see.
     whole["entries"] = json.loads(json.dumps([e.as_json() for e in record.entries]))
@@ -118,14 +130,11 @@ def write_record(record: Record, path: Path) -> None:
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     rows = ",\n".join(json.dumps(entry, sort_keys=True) for entry in entries)
     text = "{\n" + ",\n".join([*lines, f'"entries": [\n{rows}\n]']) + "\n}\n"
+    parse_record(text, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The folder and the file's name are part of what is checked, so both are real.
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        written = Path(scratch) / path.parent.name / path.name
-        written.parent.mkdir()
-        written.write_text(text)
-        read_record(written)
-        os.replace(written, path)
+    temporary = path.with_suffix(".writing")
+    temporary.write_text(text)
+    os.replace(temporary, path)
 
 
 def recorded_list(record: Record) -> str:
