@@ -1,11 +1,15 @@
+import importlib
+
 import numpy
 import pytest
 
-import hopper.gemm
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.errors import CompileError, NoHopper, ProblemError
 from hopper.gemm import DISTRIBUTIONS, Problem, gemm, plan, validate
 from hopper.paths import KERNELS
+
+# The package exports the function of the same name.
+module = importlib.import_module("hopper.gemm")
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +167,14 @@ def test_a_grid_that_does_not_fit_is_refused(v1, device_array):
 
 
 def test_bad_arrays_are_reported_before_a_missing_gpu(v1, monkeypatch):
-    monkeypatch.setattr(hopper.gemm, "find_hopper", lambda: pytest.fail("asked for a GPU"))
+    monkeypatch.setattr(module, "find_hopper", lambda: pytest.fail("asked for a GPU"))
     with pytest.raises(ProblemError, match="B is"):
         gemm(v1, A, B.T)
 
 
 def test_a_kernel_that_must_not_be_launched_is_refused(monkeypatch):
     source = (KERNELS / "v1_wgmma.cu").read_text().replace("wgmma_wait_group<0>();", "")
-    monkeypatch.setattr(hopper.gemm, "find_hopper", lambda: pytest.fail("asked for a GPU"))
+    monkeypatch.setattr(module, "find_hopper", lambda: pytest.fail("asked for a GPU"))
     with pytest.raises(CompileError, match="C7517"):
         gemm(compile_cuda(source), A, B)
 
@@ -179,7 +183,7 @@ def test_without_a_gpu_the_reason_is_given(v1, monkeypatch):
     def none():
         raise NoHopper("no GPU here")
 
-    monkeypatch.setattr(hopper.gemm, "find_hopper", none)
+    monkeypatch.setattr(module, "find_hopper", none)
     with pytest.raises(NoHopper, match="no GPU here"):
         gemm(v1, A, B)
 
@@ -198,8 +202,8 @@ class Recorder:
 
 def test_a_plan_binds_everything_that_a_launch_needs(v1, monkeypatch, device_array):
     backend = Recorder()
-    monkeypatch.setattr(hopper.gemm, "find_hopper", lambda: backend)
-    monkeypatch.setattr(hopper.gemm.TensorMap, "encode", lambda self: ("map", self.box))
+    monkeypatch.setattr(module, "find_hopper", lambda: backend)
+    monkeypatch.setattr(module.TensorMap, "encode", lambda self: ("map", self.box))
     a, b = device_array((300, 72)), device_array((700, 72), address=2**45)
     c = device_array((300, 700), address=2**46)
     launch = plan(v1, a, b, c)
@@ -219,8 +223,8 @@ def test_a_plan_binds_everything_that_a_launch_needs(v1, monkeypatch, device_arr
 
 
 def test_a_missing_c_is_made_and_filled_with_nan(v1, monkeypatch):
-    monkeypatch.setattr(hopper.gemm, "find_hopper", Recorder)
-    monkeypatch.setattr(hopper.gemm.TensorMap, "encode", lambda self: None)
+    monkeypatch.setattr(module, "find_hopper", Recorder)
+    monkeypatch.setattr(module.TensorMap, "encode", lambda self: None)
     c = gemm(v1, A, B)
     assert (c.shape, c.dtype) == ((64, 32), numpy.float16)
     assert numpy.isnan(c).all()
