@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hopper.compile import Program, compile_cuda, compile_kernel
 from hopper.errors import HopperError
@@ -188,7 +188,7 @@ def _launch_all(mutation: Mutation, first: int) -> None:
         a, b = (cupy.asarray(x) for x in problems[index].inputs())
         expected = gemm(sound, a, b)
         c = cupy.empty_like(expected)
-        launch = plan(broken, a, b, c, require_clean=False)
+        launch = replace(plan(sound, a, b, c), program=broken)  # a plan refuses what is unclean
         for _ in range(LAUNCHES):
             c.fill(cupy.nan)
             signal.alarm(HANG_SECONDS)  # its default action ends the process, a hung GPU or not

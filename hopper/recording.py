@@ -84,6 +84,8 @@ PLANS: dict[str, KernelPlan] = {
             Problem(2048, 2048, 2048),
             Problem(1024, 1024, 1024),
             Problem(8191, 8190, 8184),
+            Problem(1408, 1536, 8192),  # 132 tiles: one block an SM
+            Problem(2304, 2816, 8192),  # 396 tiles: three blocks an SM
         ),
         configurations=tiles(
             (64, 64),
@@ -91,12 +93,14 @@ PLANS: dict[str, KernelPlan] = {
             (64, 192),
             (64, 256),
             (128, 64),
+            (128, 96),
             (128, 128),
+            (128, 160),
             (128, 192),
-            (128, 256),
+            (128, 224),
+            (128, 248),
             (192, 128),
             (256, 64),
-            (256, 128),
         ),
     ),
 }
