@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 project = "Hopper's wgmma, by running it"
 author = "The authors of the book"
-project_copyright = "the authors. Code: MIT. Prose and figures: CC BY 4.0"
+project_copyright = "the authors of the book. Code: MIT. Prose and figures: CC BY 4.0"
 language = "en"
 
 extensions = [
@@ -92,6 +92,7 @@ html_theme_options = {
     "navbar_persistent": [],  # the sidebar and the article header already have a search button
     "show_navbar_depth": 2,
     "back_to_top_button": False,
+    "footer_content_items": ["copyright.html"],
     "navigation_with_keys": False,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

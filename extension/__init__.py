@@ -3,6 +3,7 @@
 from sphinx.application import Sphinx
 
 from extension import (
+    access,
     chapters,
     downloads,
     folded,
@@ -13,7 +14,7 @@ from extension import (
     status,
 )
 
-PARTS = (kernel, freshness, quantities, chapters, downloads, folded, status, pagecheck)
+PARTS = (kernel, freshness, quantities, chapters, downloads, folded, status, access, pagecheck)
 
 
 def setup(app: Sphinx) -> dict[str, object]:

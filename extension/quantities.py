@@ -129,12 +129,12 @@ class ConstantTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """One row a constant; `{constant}` links here."""
         note_computed(self.env, self.env.docname)
-        lines = ["| Name | Value | Meaning | Source |", "|---|---|---|---|"]
+        lines = ["| Name | Value | Meaning and source |", "|---|---|---|"]
         for entry in CONSTANTS:
             value = format_quantity(entry.value, entry.unit)
             lines.append(
                 f"| [`{entry.name}`]{{#{nodes.make_id('constant-' + entry.name)}}} | {value} "
-                f"| {entry.meaning} | {{cite:p}}`{entry.source}`, {entry.where} |"
+                f"| {entry.meaning}. {{cite:p}}`{entry.source}`, {entry.where} |"
             )
         return self.parse_text_to_nodes("\n".join(lines))
 

@@ -19,7 +19,8 @@ from extension.freshness import note_computed
 from extension.tables import table
 from hopper.compile import kernel_names, nvrtc_version
 from hopper.errors import RecordError
-from hopper.records import configuration, freshness, load, size_of
+from hopper.paths import ROOT
+from hopper.records import NoRecording, configuration, freshness, load, size_of
 from hopper.schema import Chapter, Entry
 
 # Distributions whose version decides what a page shows; of CuPy's two, one is installed.
@@ -91,10 +92,11 @@ def origin(entry: Entry) -> tuple[str, nodes.Node, str, str]:
 def entries_of(kernel: str) -> tuple[tuple[Entry, ...], str]:
     """A kernel's recorded entries, and, where there are none, why."""
     try:
-        found = load(kernel).entries
+        return load(kernel).entries, ""
+    except NoRecording:
+        return (), "never recorded"
     except RecordError as error:
-        return (), str(error)
-    return found, "" if found else "the record is empty"
+        return (), str(error).replace(f"{ROOT}/", "")
 
 
 def kernels() -> nodes.table:
@@ -107,7 +109,9 @@ def kernels() -> nodes.table:
         ids += [""] * (len(shown) - 1)
         rows += [(nodes.literal("", name), describe(entry), *origin(entry)) for entry in shown]
         if not shown:
-            rows.append((nodes.literal("", name), "nothing", "–", "–", "–", why or "missing"))
+            rows.append(
+                (nodes.literal("", name), "nothing", "–", "–", "–", why or "the record is empty")
+            )
     return table(("Kernel", "Recorded", "GPU", "Date", "Commit", "State"), rows, ids)
 
 
