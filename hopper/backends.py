@@ -148,9 +148,10 @@ def _why_not(seen: Look) -> str | None:
         return "There is no NVIDIA driver here (libcuda.so.1 was not found)."
     if seen.driver[0] < seen.toolkit:
         major, minor = seen.driver
+        or_older = ", or install requirements-cuda12.txt" if seen.toolkit > 12 <= major else ""
         return (
             f"The NVIDIA driver supports CUDA {major}.{minor}, and kernels here are compiled by "
-            f"CUDA {seen.toolkit}: update the driver, or install requirements-cuda12.txt."
+            f"CUDA {seen.toolkit}: update the driver{or_older}."
         )
     if seen.cu_init not in (0, _NO_DEVICE):
         return (

@@ -52,6 +52,12 @@ def test_a_hopper_gpu_is_found(driver):
     assert (gpu.gpu, gpu.sm_count, gpu.is_hopper) == ("NVIDIA H200", 132, True)
 
 
+def test_only_a_driver_that_they_run_on_is_offered_the_cuda_12_packages():
+    assert "requirements-cuda12.txt" in refusal(machine(H200, driver=(12, 8)))
+    assert "requirements-cuda12.txt" not in refusal(machine(H200, driver=(11, 8)))
+    assert "requirements-cuda12.txt" not in refusal(machine(H200, toolkit=12, driver=(11, 8)))
+
+
 def test_cuda_12_packages_do_with_a_cuda_12_driver():
     assert find_hopper(machine(H200, toolkit=12, driver=(12, 4))).gpu == "NVIDIA H200"
 
