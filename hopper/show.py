@@ -19,16 +19,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from hopper.compile import Program, advisories
 from hopper.errors import HopperError
 from hopper.figures.palette import colour, dark_jupyter_style
+from hopper.mutants import compile_mutation, mutations
 from hopper.paths import KERNELS
+from hopper.records import NoRecording, change_of, find, freshness
+from hopper.schema import Entry, Mutants
 
-if TYPE_CHECKING:
-    from hopper.compile import Program
-
-__all__ = ["Code", "Table", "counts", "diff", "ptx", "region", "sass", "whole"]
+__all__ = ["Code", "Table", "counts", "diff", "mutants", "ptx", "region", "sass", "whole"]
 
 _MARKER = re.compile(r"^\s*// \[(/?)([a-z0-9][a-z0-9_-]*)\]\s*$")
 
@@ -71,8 +71,10 @@ _STYLE = (
     f".wb-code .wb-add{{background:{colour('add')};color:{colour('add-ink')}}}"
     f".wb-code .wb-del{{background:{colour('remove')};color:{colour('remove-ink')}}}"
     ".wb-code table{border-collapse:collapse;margin:0}"
-    ".wb-code th,.wb-code td{text-align:left;padding:.25em .8em .25em 0;vertical-align:top}"
-    ".wb-code td.wb-number{text-align:right}"
+    ".wb-code div .wb-table th,.wb-code div .wb-table td"
+    "{text-align:left;padding:.25em .8em .25em 0;vertical-align:top}"
+    ".wb-code div .wb-table td.wb-number{text-align:right}"
+    ".wb-table .wb-name{font-weight:600}"
     ".wb-code summary{cursor:pointer}"
 )
 
@@ -169,14 +171,18 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """A small table: HTML on a page, aligned columns in a terminal."""
+    """A small table: HTML on a page, aligned columns in a terminal.
+
+    A cell of several lines has its first line set as a name.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        table = [self.columns, *self.rows]
+        flat = [tuple(cell.replace("\n", ": ") for cell in row) for row in self.rows]
+        table = [self.columns, *flat]
         widths = [max(len(row[i]) for row in table) for i in range(len(self.columns))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -195,7 +201,8 @@ class Table:
         return (
             f'{_style()}<div class="wb-code"><div class="wb-code-title">{title}</div>'
             f'<div tabindex="0" role="group" aria-label="{title}" style="overflow-x:auto">'
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
+            f'<table class="wb-table"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div></div>"
         )
 
 
@@ -308,6 +315,49 @@ def counts(program: Program, mnemonics: Sequence[str] = ()) -> Table:
         f"{used.static_shared_bytes:,} bytes of static shared memory"
     )
     return Table(title, ("instruction", "in the code", "what it is"), rows)
+
+
+def mutants(kernel: str) -> Table:
+    """Every deliberate break of a kernel: what the compiler says today, what the GPU returned.
+
+    The broken kernels are compiled here and now; what the hardware did is recorded. Raises
+    HopperError if the kernel has no mutations, RecordError if its record is damaged.
+    """
+    broken = mutations(kernel)
+    if not broken:
+        raise HopperError(f"{kernel!r} has no mutations; hopper/mutants.py lists those there are")
+    try:
+        tried = {entry.data.name: entry for entry in find("mutants", kernel)}
+    except NoRecording:
+        tried = {}
+    rows = tuple(
+        (
+            f"{mutation.name}\n{mutation.rule}",
+            ", ".join(advisories(compile_mutation(mutation).log)) or "nothing",
+            _returned(tried.get(mutation.name), change_of(mutation)),
+        )
+        for mutation in broken
+    )
+    sources = sorted({
+        f"{entry.provenance.gpu}, {entry.provenance.date[:10]}, recorded"
+        for entry in tried.values()
+    })
+    title = f"{kernel}, broken on purpose" + (f"; {'; '.join(sources)}" if sources else "")
+    return Table(title, ("broken rule", "the compiler says", "the GPU returned"), rows)
+
+
+def _returned(entry: Entry | None, change: str) -> str:
+    if entry is None:
+        return "not recorded"
+    tried: Mutants = entry.data
+    if tried.change != change or freshness(entry) == "stale":
+        return "recorded before the kernel changed"
+    total = sum(trial.runs for trial in tried.trials)
+    ends = [
+        (sum(getattr(trial, verdict) for trial in tried.trials), verdict)
+        for verdict in ("right", "wrong", "hung", "failed")
+    ]
+    return ", ".join(f"{count} {verdict}" for count, verdict in ends if count) + f" of {total}"
 
 
 def shorten_operands(text: str) -> str:
@@ -441,7 +491,9 @@ def _marked(line: Line, in_diff: bool) -> str:
 
 def _cell(value: str) -> str:
     kind = ' class="wb-number"' if value.isdigit() else ""
-    return f"<td{kind}>{html.escape(value)}</td>"
+    name, _, more = html.escape(value).partition("\n")
+    shown = f'<span class="wb-name">{name}</span><br>{more}' if more else name
+    return f"<td{kind}>{shown}</td>"
 
 
 def _style() -> str:

@@ -1,12 +1,15 @@
 """Quotations: the right lines with the file's numbers, legible everywhere, errors that help."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 import hopper
 from hopper import show
 from hopper.errors import HopperError
+from hopper.mutants import mutations
+from hopper.records import NoRecording
 
 FILE = """\
 // v0 · a header
@@ -165,3 +168,37 @@ def test_sass_and_counts_agree(program):
     assert show.counts(program, ["HMMA"]).rows[0][:2] == ("HMMA", "0")
     assert "registers a thread, nothing spilled" in str(show.counts(program))
     assert '<th scope="col">' in show.counts(program)._repr_html_()
+
+
+def test_mutants_without_a_recording_still_tell_what_the_compiler_says(monkeypatch):
+    def nothing(kind, kernel):
+        raise NoRecording("none")
+
+    monkeypatch.setattr(show, "find", nothing)
+    table = show.mutants("v1_wgmma")
+    told = {row[0].splitlines()[0]: row[1:] for row in table.rows}
+    assert told["no wgmma.fence"] == ("C7519", "not recorded")
+    assert told["phase never flips"] == ("nothing", "not recorded")
+    assert len(told) == len(mutations("v1_wgmma"))
+    assert "<br>" in table._repr_html_() and "\n" not in str(table).splitlines()[2]
+
+
+def test_mutants_add_up_the_recorded_launches(monkeypatch):
+    first = mutations("v1_wgmma")[0]
+    trial = SimpleNamespace(runs=20, right=15, wrong=5, hung=0, failed=0)
+    entry = SimpleNamespace(
+        data=SimpleNamespace(name=first.name, change=show.change_of(first), trials=(trial, trial)),
+        provenance=SimpleNamespace(gpu="NVIDIA H200", date="2030-01-02T03:04:05Z"),
+    )
+    monkeypatch.setattr(show, "find", lambda kind, kernel: [entry])
+    monkeypatch.setattr(show, "freshness", lambda entry: "fresh")
+    table = show.mutants("v1_wgmma")
+    assert table.rows[0][2] == "30 right, 10 wrong of 40"
+    assert table.title.endswith("NVIDIA H200, 2030-01-02, recorded")
+    monkeypatch.setattr(show, "freshness", lambda entry: "stale")
+    assert show.mutants("v1_wgmma").rows[0][2] == "recorded before the kernel changed"
+
+
+def test_a_kernel_without_mutations_is_refused():
+    with pytest.raises(HopperError, match="'v9' has no mutations"):
+        show.mutants("v9")
