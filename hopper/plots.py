@@ -284,16 +284,19 @@ def tuning(
 ) -> Figure:
     """One bar for each configuration of a tuning table, the highest first and named best.
 
-    table  rows with "config" (name -> number, as given to the compiler) and `value`; a row whose
-           value is missing or None did not run, and its "reason" says why
-    alt    left out, it is composed from the plotted numbers
+    table    a hopper.TuningTable, or rows with "config" (name -> number, as given to the
+             compiler), `value` and, if known, "registers" a thread; a row whose value is missing
+             or None did not run, and its "reason" says why
+    alt      left out, it is composed from the plotted numbers
+    caption  left out, it names the table's recording
     """
+    caption = caption or getattr(table, "label", "")
     rows = [dict(row) for row in table]
     ran = [row for row in rows if row.get(value) is not None]
     ran.sort(key=lambda row: -row[value])
     data = [
         Bar(_configuration(row["config"]), row[value], "best" if index == 0 else "other",
-            "best" if index == 0 else "")
+            ", ".join(["best"] * (index == 0) + _registers(row)))
         for index, row in enumerate(ran)
     ]
     data += [
@@ -306,6 +309,10 @@ def tuning(
             for bar in data
         ) + "."
     return bars(data, title=title, alt=alt, unit=unit, caption=caption, digits=digits)
+
+
+def _registers(row: Mapping[str, Any]) -> list[str]:
+    return [f"{row['registers']} registers"] if row.get("registers") else []
 
 
 def _configuration(config: Mapping[str, Any]) -> str:

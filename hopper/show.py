@@ -74,6 +74,8 @@ _STYLE = (
     ".wb-code div .wb-table th,.wb-code div .wb-table td"
     "{text-align:left;padding:.25em .8em .25em 0;vertical-align:top}"
     ".wb-code div .wb-table td.wb-number{text-align:right}"
+    f".wb-code div .wb-table td{{border-top:1px solid {colour('line')}}}"
+    ".wb-table{font-size:.92em;line-height:1.4}"
     ".wb-table .wb-name{font-weight:600}"
     ".wb-code summary{cursor:pointer}"
 )

@@ -138,6 +138,19 @@ def test_tuning_puts_the_best_first_and_keeps_what_failed(figures):
     assert figures[3].rows[0][2] == "best" and figures[3].rows[2][1] == "—"
 
 
+def test_tuning_names_registers_and_the_tables_own_recording():
+    class Recorded(list):
+        label = "NVIDIA H200, 2030-01-02, recorded"
+
+    figure = plots.tuning(
+        Recorded([{"config": {"tile_m": 128, "tile_n": 64}, "tflops": 5.0, "registers": 90},
+                  {"config": {"tile_m": 64, "tile_n": 64}, "tflops": 9.0, "registers": 50}]),
+        title="By tile",
+    )
+    assert [row[3] for row in figure.rows] == ["best, 50 registers", "90 registers"]
+    assert figure.caption == Recorded.label
+
+
 def test_bars_are_proportional():
     svg = plots.bars([("a", 100), ("b", 50)], title="t", alt="a").svg
     widths = []
