@@ -27,7 +27,6 @@ from hopper.records import (
     GPU,
     NoRecording,
     configuration,
-    current,
     identity_of,
     load,
     recorded_list,
@@ -171,44 +170,6 @@ def recorded(
         f"recording of this variant{': ' if why else ''}{why}; run on a Hopper GPU, or use what is "
         f"recorded: {recorded_list(record)}"
     )
-
-
-@dataclass(frozen=True)
-class TuningTable:
-    """A recorded tuning table. Iterating gives rows for ``hopper.plots.tuning``.
-
-    A row is a dict: ``config`` and, timed, ``ms``, ``tflops``, ``ratio`` (of cuBLAS, in its own
-    pairs) and ``registers`` a thread; refused, ``tflops`` is None and ``reason`` says why.
-    """
-
-    rows: tuple[dict[str, Any], ...]
-    label: str
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
-
-
-def tuning_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU) -> TuningTable:
-    """The recorded table over a kernel's configurations. Raises NoRecording without one."""
-    entry = current("tuning", kernel, gpu=gpu, problem=problem)
-    where = entry.provenance
-    rows = tuple(_table_row(row, entry.data.problem) for row in entry.data.rows)
-    return TuningTable(rows, f"{where.gpu}, {where.date[:10]}, recorded")
-
-
-def _table_row(row: TuningRow, problem: Problem) -> dict[str, Any]:
-    facts = row.identity.facts if row.identity else {}
-    tile = {name.upper(): facts[name] for name in ("tile_m", "tile_n") if name in facts}
-    told = {"config": {**tile, **row.defines}, "registers": row.registers, "reason": row.reason}
-    if row.status == "refused":
-        return {**told, "ms": None, "tflops": None, "ratio": None}
-    ms = samples.median(row.samples_ms)
-    return {
-        **told,
-        "ms": ms,
-        "tflops": samples.tflops(problem.flop, ms),
-        "ratio": samples.ratio(row.samples_ms, row.peer_samples_ms),
-    }
 
 
 def _program(kernel: str | Program, mode: str, defines: dict) -> Program:

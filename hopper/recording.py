@@ -41,10 +41,10 @@ from hopper.records import (
     configuration,
     gpu_slug,
     identity_of,
-    merged,
     named_quantities,
     read_record,
     record_path,
+    replaced,
     write_record,
 )
 from hopper.schema import (
@@ -392,7 +392,7 @@ class Session:
         with suppress(RecordError):  # a missing or broken old record is what this one replaces
             old = read_record(path).entries
         if so_far:
-            write_record(Record(kernel, self.gpu, merged(old, so_far)), path)
+            write_record(Record(kernel, self.gpu, replaced(old, so_far)), path)
 
 
 def start_part(part: str, kernel: str, path: Path, seconds: float, results: Path) -> int:

@@ -431,7 +431,7 @@ def parse_entry(value: Any, kernel: str, where: str) -> Entry:
     if not isinstance(value, dict):
         raise RecordError(f"{where}: an entry must be an object, not {_shown(value)}")
     kind = value.get("kind")
-    if kind not in KINDS:
+    if kind not in list(KINDS):  # it may be of any type, an unhashable one too
         raise RecordError(
             f"{where}: kind {_shown(kind)} is unknown; known kinds: {', '.join(KINDS)}; was it "
             f"written by a newer version of the book?"

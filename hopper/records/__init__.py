@@ -17,6 +17,7 @@ from hopper.records.fresh import (
     identity_now,
     identity_of,
     merged,
+    replaced,
     same_code,
 )
 from hopper.records.named import Quantity, named_quantities, quantities, quantity
@@ -40,18 +41,22 @@ from hopper.records.store import (
     size_of,
     write_record,
 )
+from hopper.records.tables import CountersTable, TuningTable, counters_table, tuning_table
 
 __all__ = [
     "AGAIN",
+    "CountersTable",
     "GPU",
     "HEADLINE",
     "Finding",
     "NoRecording",
     "Quantity",
     "Record",
+    "TuningTable",
     "change_of",
     "check_records",
     "configuration",
+    "counters_table",
     "current",
     "find",
     "freshness",
@@ -68,10 +73,12 @@ __all__ = [
     "read_record",
     "record_path",
     "recorded_list",
+    "replaced",
     "results_dir",
     "same_code",
     "save_own",
     "seal",
     "size_of",
+    "tuning_table",
     "write_record",
 ]

@@ -108,9 +108,16 @@ def _mutant_state(kernel: str, tried: Mutants) -> str:
     return "fresh" if today.get(tried.name) == tried.change else "stale"
 
 
-def merged(old: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Old and new entries as one: a new one replaces its like; a stale old one is dropped."""
+def replaced(old: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Old and new entries as one, where a new one takes the place of its like."""
     new = list(new)
-    replaced = {entry.key for entry in new}
-    kept = [e for e in old if e.key not in replaced and freshness(e) != "stale"]
+    keys = {entry.key for entry in new}
+    kept = [entry for entry in old if entry.key not in keys]
     return tuple(sorted([*kept, *new], key=lambda entry: repr(entry.key)))
+
+
+def merged(old: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Like ``replaced``, with the stale ones among the old left out."""
+    new = list(new)
+    keys = {entry.key for entry in new}
+    return replaced((e for e in old if e.key in keys or freshness(e) != "stale"), new)

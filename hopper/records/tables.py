@@ -1,0 +1,99 @@
+"""Recorded tables, for a chapter to show: configurations, and hardware counters."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hopper import samples
+from hopper.counters import WANTED
+from hopper.gemm import Problem
+from hopper.records.fresh import current
+from hopper.records.store import GPU
+from hopper.schema import Counters, Metric, Profile, Provenance, TuningRow
+
+
+@dataclass(frozen=True)
+class TuningTable:
+    """A recorded tuning table. Iterating gives rows for ``hopper.plots.tuning``.
+
+    A row is a dict: ``config`` and, timed, ``ms``, ``tflops``, ``ratio`` (of cuBLAS, in its own
+    pairs) and ``registers`` a thread; refused, ``tflops`` is None and ``reason`` says why.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    label: str
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+
+def tuning_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU) -> TuningTable:
+    """The recorded table over a kernel's configurations. Raises NoRecording without one."""
+    entry = current("tuning", kernel, gpu=gpu, problem=problem)
+    rows = tuple(_table_row(row, entry.data.problem) for row in entry.data.rows)
+    return TuningTable(rows, _label(entry.provenance))
+
+
+def _table_row(row: TuningRow, problem: Problem) -> dict[str, Any]:
+    facts = row.identity.facts if row.identity else {}
+    tile = {name.upper(): facts[name] for name in ("tile_m", "tile_n") if name in facts}
+    told = {"config": {**tile, **row.defines}, "registers": row.registers, "reason": row.reason}
+    if row.status == "refused":
+        return {**told, "ms": None, "tflops": None, "ratio": None}
+    ms = samples.median(row.samples_ms)
+    return {
+        **told,
+        "ms": ms,
+        "tflops": samples.tflops(problem.flop, ms),
+        "ratio": samples.ratio(row.samples_ms, row.peer_samples_ms),
+    }
+
+
+@dataclass(frozen=True)
+class CountersTable:
+    """Counters of a kernel beside cuBLAS's. ``str()`` of it is a table with ncu's names."""
+
+    kernel: str
+    data: Counters
+    label: str
+
+    def __str__(self) -> str:
+        peer = self.data.peer
+        rows = [("", self.kernel, "cuBLAS", "unit", "ncu metric")]
+        for alias, candidates in WANTED.items():
+            name = next((c for c in candidates if c in self.data.own.metrics), None)
+            if name is None:
+                continue
+            ours, theirs = self.data.own.metrics[name], _metric(peer, name)
+            rows.append((alias, _shown(ours), _shown(theirs), ours.unit, name))
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        lines = [
+            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  "
+            f"{row[3]:<{widths[3]}}  {row[4]}".rstrip()
+            for row in rows
+        ]
+        if peer is not None:
+            lines.append(f"cuBLAS ran {peer.kernel}")
+        return "\n".join([*lines, f"{self.label}, {self.data.tool}"])
+
+    __repr__ = __str__
+
+
+def counters_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU) -> CountersTable:
+    """The recorded counters of a kernel as written. Raises NoRecording without any."""
+    entry = current("counters", kernel, gpu=gpu, problem=problem)
+    return CountersTable(kernel, entry.data, _label(entry.provenance))
+
+
+def _label(where: Provenance) -> str:
+    return f"{where.gpu}, {where.date[:10]}, recorded"
+
+
+def _metric(profile: Profile | None, name: str) -> Metric | None:
+    return profile.metrics.get(name) if profile else None
+
+
+def _shown(metric: Metric | None) -> str:
+    if metric is None:
+        return "–"
+    return f"{metric.value:,.0f}" if abs(metric.value) >= 1000 else f"{metric.value:.4g}"
