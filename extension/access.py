@@ -1,12 +1,16 @@
 """Repair what other parts write into pages that assistive software cannot use.
 
 docutils marks an entry of a bibliography with a role that ARIA has withdrawn and that may not
-stand in a list; it is an item of the list.
+stand in a list; it is an item of the list. It writes an empty corner of a table as a heading that
+says nothing; it is an empty cell.
 """
 
 from sphinx.application import Sphinx
 
-REPAIRS = {'role="doc-biblioentry"': 'role="listitem"'}
+REPAIRS = {
+    'role="doc-biblioentry"': 'role="listitem"',
+    '<th class="head"><p></p></th>': "<td></td>",
+}
 
 
 def repair(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
