@@ -268,11 +268,12 @@ def chapter_entries(kernel: str, slug: str) -> Iterator[Entry]:
     if not named or notebooks.main_kernel(slug, named) != kernel:
         return
     say(f"  chapters/{slug}.md, {len(cells)} code cells")
+    # Before it runs: what a chapter may write beside itself is no change of the source.
+    provenance = collect(find_hopper(), nvrtc_version())
     outputs, count, took = notebooks.execute(slug)
     identities = {name: identity_of(compile_kernel(name)) for name in named}
     code = notebooks.code_sha256(cells)
     data = Chapter(slug, code, identities, count, round(took, 1), tuple(outputs))
-    provenance = collect(find_hopper(), nvrtc_version())
     yield Entry(kernel, "chapter", identities[kernel], provenance, data)
 
 
