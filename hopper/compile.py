@@ -29,6 +29,7 @@ OPTIONS = (
     "--std=c++17",
     "-default-device",
     "--ptxas-options=-v",  # prints registers, spills and shared memory into the log
+    "--no-cache",  # where a driver is, NVRTC would answer from its own cache, without a log
 )
 # What a block may use on sm_90 (CUDA C++ Programming Guide, compute capabilities).
 SHARED_BYTES_A_BLOCK = 227 * 1024
