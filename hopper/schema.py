@@ -128,6 +128,12 @@ class Checked:
             found.compared, found.max_error, found.relative_norm, found.norm_limit, found.worst
         )
 
+    @property
+    def report(self) -> str:
+        """The report of the comparison, as ``check`` printed it."""
+        kept = (self.max_error, self.worst, self.relative_norm, self.norm_limit, self.compared)
+        return str(Comparison(True, *kept, wrong=0, where=""))
+
 
 def _require_pairs(samples_ms: tuple[float, ...], peer_samples_ms: tuple[float, ...]) -> None:
     _require(len(samples_ms) > 0, "samples_ms must not be empty")

@@ -24,7 +24,7 @@ from hopper import (
     records,
     schema,
 )
-from hopper.check import Worst
+from hopper.check import Worst, check, reference_rows
 from hopper.errors import CompileError, HopperError, RecordError
 from hopper.gemm import Problem
 from hopper.mutants import mutations
@@ -165,6 +165,12 @@ def test_every_kind_reads_back_as_it_was_written(kind, results):
     written = entry(example(kind))
     write(written)
     assert records.load(KERNEL).entries == (written,)
+
+
+def test_a_recorded_check_reports_like_the_check_itself():
+    a, b = Problem(64, 64, 64).inputs()
+    found = check(reference_rows(a, b, slice(None)).astype("float16"), a, b)
+    assert schema.Checked.of(found).report == str(found)
 
 
 def test_an_array_survives_its_encoding():
