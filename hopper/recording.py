@@ -30,7 +30,7 @@ from hopper.compile import Program, advisories, compile_kernel, kernel_names, nv
 from hopper.counters import OPTIONS, profile
 from hopper.errors import CheckError, CompileError, HopperError, RecordError
 from hopper.gemm import Problem
-from hopper.mutants import compile_mutation, mutations, try_on_hopper
+from hopper.mutants import Mutation, compile_mutation, mutations, try_on_hopper
 from hopper.paths import RESULTS, ROOT
 from hopper.processes import environment, run_group
 from hopper.provenance import collect, source
@@ -279,16 +279,24 @@ def chapter_entries(kernel: str, slug: str) -> Iterator[Entry]:
 
 def mutants(kernel: str, seconds: float) -> Iterator[Entry]:
     """Every deliberate break of the kernel: what the hardware returned, and how often."""
-    identity = identity_of(compile_kernel(kernel))
-    for mutation in mutations(kernel):
-        messages = [
-            f"{code}: {line}"
-            for code, lines in advisories(compile_mutation(mutation).log).items()
-            for line in dict.fromkeys(lines)
-        ]
+    yield from each(mutant_entries, mutations(kernel))
+
+
+def mutant_entries(mutation: Mutation) -> Iterator[Entry]:
+    """One break: what the compiler said, and what came back. The identity is the sound kernel's."""
+    messages = [
+        f"{code}: {line}"
+        for code, lines in advisories(compile_mutation(mutation).log).items()
+        for line in dict.fromkeys(lines)
+    ]
+    try:
         trials = try_on_hopper(mutation)
-        data = Mutants(mutation.name, change_of(mutation), tuple(messages), trials)
-        yield Entry(kernel, "mutants", identity, collect(find_hopper(), nvrtc_version()), data)
+    except subprocess.TimeoutExpired as error:
+        raise HopperError(f"not done within {error.timeout:.0f} s") from error
+    data = Mutants(mutation.name, change_of(mutation), tuple(messages), trials)
+    identity = identity_of(compile_kernel(mutation.kernel))
+    provenance = collect(find_hopper(), nvrtc_version())
+    yield Entry(mutation.kernel, "mutants", identity, provenance, data)
 
 
 PARTS: dict[str, Callable[[str, float], Iterator[Entry]]] = {

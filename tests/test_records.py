@@ -1007,6 +1007,17 @@ def test_one_failing_item_does_not_cost_the_others_theirs():
     assert done == [1, 3]
 
 
+def test_a_broken_kernel_becomes_an_entry(monkeypatch):
+    trials = (schema.Trial(SMALL, 5, 5, 0, 0, 0, None),)
+    monkeypatch.setattr(recording, "try_on_hopper", lambda _: trials)
+    monkeypatch.setattr(recording, "find_hopper", lambda: None)
+    monkeypatch.setattr(recording, "collect", lambda *_: WHERE)
+    found = list(recording.mutants(KERNEL, 60))
+    assert [one.data.name for one in found] == [one.name for one in mutations(KERNEL)]
+    assert any(one.data.messages for one in found)  # the compiler notices at least one of them
+    assert {records.freshness(one) for one in found} == {"fresh"}
+
+
 def test_entries_cross_between_processes(tmp_path):
     path = tmp_path / "entries.json"
     assert recording.read_entries(KERNEL, path) == []
