@@ -72,7 +72,7 @@ class ChapterRuns(EnvironmentCollector):
         if executed == 0:
             LOGGER.warning(
                 "%s: none of its %d code cells ran; a chapter must run its code. It needs "
-                "'kernelspec' in its front matter and at least one {code-cell}.",
+                "'jupytext' and 'kernelspec' in its front matter and at least one {code-cell}.",
                 docname,
                 cells,
                 location=docname,

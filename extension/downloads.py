@@ -16,7 +16,7 @@ from sphinx.errors import ExtensionError
 
 from extension.chapters import notebook_path, runs
 from extension.freshness import is_chapter
-from extension.quantities import constant_text, recorded_text
+from extension.quantities import MISSING, constant_text, recorded_text
 from hopper.errors import HopperError
 
 FOLDER = "downloads"
@@ -37,8 +37,8 @@ def spell_quantities(text: str) -> str:
     def value(match: re.Match[str]) -> str:
         try:
             return readers[match[1]](match[2])[0]
-        except HopperError:  # the page itself has already warned
-            return match[0]
+        except HopperError:  # the page itself says or warns why
+            return MISSING
 
     return QUANTITY.sub(value, text)
 

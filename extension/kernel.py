@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.errors import SphinxParallelError
 from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
@@ -25,10 +26,21 @@ def use_empty_profile(app: Sphinx) -> None:
     os.environ["IPYTHONDIR"] = str(folder)
 
 
+def reason(exception: Exception) -> str:
+    """What failed inside a page, of which Sphinx would show the page's name alone.
+
+    Where pages are read by several processes, the cause arrives as the text of a traceback.
+    """
+    if isinstance(exception, SphinxParallelError):
+        _, _, cause = exception.traceback.partition("CellExecutionError: ")
+        return cause.partition("\nThe above exception was")[0] or exception.traceback
+    return str(exception.__cause__ or "")
+
+
 def show_failed_cell(app: Sphinx, exception: Exception | None) -> None:
-    """Print the failed cell and its traceback, of which Sphinx would show the page's name alone."""
-    if exception is not None and exception.__cause__ is not None:
-        LOGGER.error("%s\n%s", exception, exception.__cause__)
+    """Print the cell that stopped the build, and its traceback."""
+    if exception is not None and (text := reason(exception)):
+        LOGGER.error("%s\n%s", exception, text)
 
 
 def setup(app: Sphinx) -> None:

@@ -16,6 +16,7 @@ from hopper.records import NoRecording, quantity
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MISSING = "(no recording of this variant)"
 ATTACHED_UNITS = {"%", "°", "×"}
 
@@ -23,14 +24,18 @@ ATTACHED_UNITS = {"%", "°", "×"}
 def format_number(value: float | int | str) -> str:
     """Three significant digits for a measured float, grouped digits for an integer.
 
-    540.3 -> 540, 2.0412 -> 2.04, 0.7312 -> 0.731, 65536 -> 65,536.
+    540.3 -> 540, 2.0412 -> 2.04, 0.7312 -> 0.731, 65536 -> 65,536, 0.00021 -> 2.10 × 10⁻⁴.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, int):
         return f"{value:,}".replace("-", MINUS)
-    if abs(value) >= 100:
+    if value == 0 or abs(value) >= 100:
         return format_number(round(value))
+    if abs(value) < 1e-3:
+        digits, exponent = f"{value:.2e}".split("e")
+        power = str(int(exponent)).translate(SUPERSCRIPTS)
+        return f"{digits} × 10{power}".replace("-", MINUS).replace(" ", NO_BREAK_SPACE)
     digits = f"{value:#.3g}".rstrip(".")
     return digits.replace("-", MINUS)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import hypothesis
 import numpy
 import pytest
+from site_building import build_book
 
 from hopper.backends import why_not
 
@@ -58,3 +59,9 @@ class DeviceArray:
 @pytest.fixture(scope="session")
 def device_array() -> type[DeviceArray]:
     return DeviceArray
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory):
+    """The book, built once for all tests of pages."""
+    return build_book(tmp_path_factory.mktemp("book"))
