@@ -56,7 +56,8 @@ class Measurement:
     """Timings of a kernel beside cuBLAS on one problem, live or recorded.
 
     ``config``: the ``-D`` names, empty for the kernel as written. Samples are milliseconds a
-    launch.
+    launch. A variant that nobody recorded has no samples: ``missing`` says why, every number is
+    NaN, and a page that shows them goes on.
     """
 
     kernel: str
@@ -65,21 +66,33 @@ class Measurement:
     mode: str
     samples_ms: tuple[float, ...]
     peer_samples_ms: tuple[float, ...]
-    provenance: Provenance
-    check: Checked
+    provenance: Provenance | None
+    check: Checked | None
     conditions: Conditions | None
     peer_conditions: Conditions | None
     recorded: bool
+    missing: str = ""
+
+    @property
+    def clock_mhz(self) -> float:
+        """Mean SM clock while it was timed, MHz; NaN where that was not read."""
+        clock = self.conditions.clock_mhz if self.conditions else None
+        return math.nan if clock is None else clock
+
+    @property
+    def report(self) -> str:
+        """What the result was compared with before it was timed, and how it came out."""
+        return self.check.report if self.check else self.missing
 
     @property
     def ms(self) -> float:
         """Median milliseconds a launch."""
-        return samples.median(self.samples_ms)
+        return samples.median(self.samples_ms) if self.samples_ms else math.nan
 
     @property
     def peer_ms(self) -> float:
         """The same of cuBLAS."""
-        return samples.median(self.peer_samples_ms)
+        return samples.median(self.peer_samples_ms) if self.peer_samples_ms else math.nan
 
     @property
     def tflops(self) -> float:
@@ -94,17 +107,23 @@ class Measurement:
     @property
     def ratio(self) -> float:
         """Speed as a fraction of cuBLAS: median over adjacent pairs of its time over ours."""
+        if self.missing:
+            return math.nan
         return samples.ratio(self.samples_ms, self.peer_samples_ms)
 
     @property
     def ratio_spread(self) -> tuple[float, float]:
         """5th and 95th percentile of that ratio over the pairs."""
+        if self.missing:
+            return math.nan, math.nan
         return samples.ratio_spread(self.samples_ms, self.peer_samples_ms)
 
     @property
     def label(self) -> str:
         """Which GPU, when, and whether live; for beside a plot."""
         where = self.provenance
+        if self.missing:
+            return "no recording of this variant"
         if not self.recorded:
             return f"{where.gpu}, this machine, live"
         told = f"{where.gpu}, {where.date[:10]}, recorded"
@@ -113,6 +132,8 @@ class Measurement:
         return told
 
     def __str__(self) -> str:
+        if self.missing:
+            return self.missing
         low, high = self.ratio_spread
         return (
             f"{self.kernel} ({configuration(dict(self.config))}) at {size_of(self.problem)}, "
@@ -127,13 +148,17 @@ def measure(
     """Time a kernel beside cuBLAS on this machine's Hopper GPU, or load the recording.
 
     ``kernel``: a name, compiled with ``defines``, or a compiled Program. A live result is checked
-    before it is timed, and kept in the reader's cache folder. Without a GPU, raises NoRecording
-    when this very variant was not recorded, naming what was. CheckError for a wrong result.
+    before it is timed, and kept in the reader's cache folder. Without a GPU, a variant that was
+    not recorded comes back with ``missing`` set. Raises CheckError for a wrong result, and
+    RecordError for a record that is damaged.
     """
     program = _program(kernel, mode, defines)
     gpu = available()
     if gpu is None:
-        return recorded(program, problem, mode=mode)
+        try:
+            return recorded(program, problem, mode=mode)
+        except NoRecording as error:
+            return _missing(program, problem, mode, str(error))
     entry = timed_entry(gpu, program, problem, mode, own=True)
     save_own(entry)
     return _of_entry(entry, recorded=False)
@@ -197,6 +222,23 @@ def _timings(entries, problem: Problem, mode: str) -> Iterator[tuple[Measurement
         for row in entry.data.rows:
             if row.status == "timed":
                 yield _of_row(entry, row), row.identity
+
+
+def _missing(program: Program, problem: Problem, mode: str, why: str) -> Measurement:
+    return Measurement(
+        kernel=program.kernel,
+        config=program.defines,
+        problem=problem,
+        mode=mode,
+        samples_ms=(),
+        peer_samples_ms=(),
+        provenance=None,
+        check=None,
+        conditions=None,
+        peer_conditions=None,
+        recorded=True,
+        missing=why,
+    )
 
 
 def _of_entry(entry: Entry, *, recorded: bool) -> Measurement:

@@ -139,8 +139,8 @@ class Program:
     def _violations(self) -> list[str]:
         used = self.resources
         found = [
-            f"{code}, {len(lines)}×: {lines[0]}; ptxas changed what the source says, and a "
-            f"clean kernel has no such message; the error index names its cause"
+            f"{code}, {len(lines)}×: {lines[0]}; ptxas changed what the source says; "
+            f"correct the source until it has nothing to say"
             for code, lines in advisories(self.log).items()
         ]
         if used.spill_stores or used.spill_loads:
@@ -149,7 +149,7 @@ class Program:
                 f"{used.registers} registers a thread; accumulators must stay in registers; use a "
                 f"smaller tile a warpgroup"
             )
-        if used.stack_bytes:
+        elif used.stack_bytes:
             found.append(
                 f"a stack of {used.stack_bytes} bytes a thread; registers cannot be indexed by a "
                 f"run-time value; unroll the loop or shrink the tile"

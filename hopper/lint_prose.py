@@ -61,8 +61,20 @@ _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,}|:{3,})\s*(.*)$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 #: Directives whose body is not prose.
 _NOT_PROSE = {
-    "code", "code-block", "sourcecode", "code-cell", "literalinclude", "math", "raw", "mermaid",
-    "toctree", "bibliography", "eval-rst", "image", "constant-table", "bare",
+    "code",
+    "code-block",
+    "sourcecode",
+    "code-cell",
+    "literalinclude",
+    "math",
+    "raw",
+    "mermaid",
+    "toctree",
+    "bibliography",
+    "eval-rst",
+    "image",
+    "constant-table",
+    "bare",
 }
 
 _RESULT_WORD = re.compile(
@@ -219,22 +231,29 @@ def _typed_in_data(first: int, source: str, path: str) -> Iterator[Finding]:
     if _SOURCE_COMMENT.search(source):
         return
     # Options of the cell (:tags: …, or a YAML block) are blanked, and so are notebook magics.
-    body = re.sub(r"\A---\n.*?\n---\n", lambda m: "\n" * m.group(0).count("\n"), source,
-                  flags=re.DOTALL)
+    body = re.sub(
+        r"\A---\n.*?\n---\n", lambda m: "\n" * m.group(0).count("\n"), source, flags=re.DOTALL
+    )
     body = re.sub(r"^(?::[\w-]+:.*|\s*[%!].*)$", "", body, flags=re.MULTILINE)
     try:
         tree = ast.parse(body)
     except SyntaxError as error:
-        yield Finding(path, first + (error.lineno or 1) - 1, "the cell is not Python",
-                      f"{error.msg}; the lint cannot read it")
+        yield Finding(
+            path,
+            first + (error.lineno or 1) - 1,
+            "the cell is not Python",
+            f"{error.msg}; the lint cannot read it",
+        )
         return
     for node in ast.walk(tree):
         for name, value in _named_values(node):
             if _RESULT_WORD.search(name) and _typed_numbers(value) >= 2:
                 yield Finding(path, first + value.lineno - 1, f"{name} = {_short(value)}", _DATA)
         if isinstance(node, ast.Call) and _called(node) in _PLOTS:
-            values = [*node.args, *(k.value for k in node.keywords if k.arg in
-                                    ("series", "table", "published"))]
+            values = [
+                *node.args,
+                *(k.value for k in node.keywords if k.arg in ("series", "table", "published")),
+            ]
             if sum(map(_typed_numbers, values)) >= 2:
                 yield Finding(path, first + node.lineno - 1, f"{_called(node)}(…numbers…)", _DATA)
 

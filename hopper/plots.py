@@ -106,10 +106,20 @@ def bars(
     figure, axes = _sheet(height)
     if ceiling:
         x = MARGIN + ceiling[1] * scale
-        axes.plot([x - 1, x - 1], [head - 8, height - 10], color=light("ink"), linewidth=1.4,
-                  linestyle=(0, (4, 3)))
-        _text(axes, WIDTH - MARGIN, 20, f"{ceiling[0]}: {ceiling[1]:,.{digits}f} {unit}".rstrip(),
-              anchor="right")
+        axes.plot(
+            [x - 1, x - 1],
+            [head - 8, height - 10],
+            color=light("ink"),
+            linewidth=1.4,
+            linestyle=(0, (4, 3)),
+        )
+        _text(
+            axes,
+            WIDTH - MARGIN,
+            20,
+            f"{ceiling[0]}: {ceiling[1]:,.{digits}f} {unit}".rstrip(),
+            anchor="right",
+        )
     for index, bar in enumerate(data):
         y = head + index * _ROW
         _text(axes, MARGIN, y + 12, bar.label, size=SMALL, bold=True)
@@ -119,8 +129,9 @@ def bars(
             _text(axes, MARGIN, y + 26 + _BAR / 2, bar.detail, colour="muted", italic=True)
             continue
         if bar.detail and remark_fits:
-            _text(axes, remark_end, y + 12, bar.detail, colour="muted", anchor="right",
-                  over="paper")
+            _text(
+                axes, remark_end, y + 12, bar.detail, colour="muted", anchor="right", over="paper"
+            )
         _bar(axes, y + 25, bar, bar.value * scale)
         number = f"{bar.value:,.{digits}f} {unit}".rstrip()
         if bar.detail and not remark_fits:
@@ -133,8 +144,13 @@ def bars(
     if ceiling:
         rows.append((ceiling[0], f"{ceiling[1]:,.{digits}f}", "ceiling", ""))
     return _finish(
-        figure, height, title=title, alt=alt, caption=caption,
-        columns=("what", unit or "value", "kind", "remark"), rows=tuple(rows),
+        figure,
+        height,
+        title=title,
+        alt=alt,
+        caption=caption,
+        columns=("what", unit or "value", "kind", "remark"),
+        rows=tuple(rows),
     )
 
 
@@ -171,9 +187,9 @@ def lines(
     plot_height, foot, left = 230, 58, 58
     height = head + 34 + plot_height + foot
     figure, sheet = _sheet(height)
-    axes = figure.add_axes((
-        left / WIDTH, foot / height, (WIDTH - left - MARGIN - 6) / WIDTH, plot_height / height
-    ))
+    axes = figure.add_axes(
+        (left / WIDTH, foot / height, (WIDTH - left - MARGIN - 6) / WIDTH, plot_height / height)
+    )
     axes.set_facecolor("none")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -184,8 +200,12 @@ def lines(
     axes.tick_params(colors=light("muted"), labelsize=SMALL, labelcolor=light("ink"), length=4)
     for index, (name, (xs, ys)) in enumerate(series.items()):
         style = dict(
-            color=light(_LINE_COLOURS[index]), linestyle=_DASHES[index], linewidth=2.2,
-            marker=_MARKERS[index], markersize=7, markerfacecolor=light("paper"),
+            color=light(_LINE_COLOURS[index]),
+            linestyle=_DASHES[index],
+            linewidth=2.2,
+            marker=_MARKERS[index],
+            markersize=7,
+            markerfacecolor=light("paper"),
             markeredgewidth=1.8,
         )
         axes.plot(xs, ys, clip_on=False, **style)
@@ -210,13 +230,20 @@ def lines(
     _text(sheet, WIDTH - MARGIN, height - 18, x_label, colour="muted", anchor="right")
     rows = tuple(
         (name, f"{x:g}", f"{y:,.{digits}f}")
-        for name, (xs, ys) in series.items() for x, y in zip(xs, ys, strict=True)
+        for name, (xs, ys) in series.items()
+        for x, y in zip(xs, ys, strict=True)
     )
     if ceiling:
         rows += ((ceiling[0], "any", f"{ceiling[1]:,.{digits}f}"),)
     return _finish(
-        figure, height, title=title, alt=alt, caption=caption,
-        columns=("line", x_label, y_label), rows=rows, fold_data=True,
+        figure,
+        height,
+        title=title,
+        alt=alt,
+        caption=caption,
+        columns=("line", x_label, y_label),
+        rows=rows,
+        fold_data=True,
     )
 
 
@@ -244,20 +271,26 @@ def tflops(
         kind = "recorded" if one.recorded else "live"
         name = " ".join([one.kernel, *([_configuration(one.config)] if one.config else [])])
         at = f" at {_size(one.problem)}" if len(sizes) > 1 else ""
+        if one.missing:
+            data.append(Bar(f"{name}{at}", None, "recorded", one.label))
+            continue
         remark = f"{one.ratio:.1%} of cuBLAS"
         data.append(Bar(f"{name}{at}, {kind}", one.tflops, kind, remark))
         data.append(Bar(f"cuBLAS{at}, same run, {kind}", one.peer_tflops, "peer"))
     for name, value in (published or {}).items():
         data.append(Bar(name, value, "cited", "published, H100, cited"))
-    sources = list(dict.fromkeys(one.label for one in taken))
+    sources = list(dict.fromkeys(one.label for one in taken if not one.missing))
     caption = "; ".join(sources)
     caption = caption[:1].upper() + caption[1:]
     if published:
-        caption += ". The published figures were measured by others on an H100, which was not run "
-        caption += "here"
+        caption += ". " if caption else ""
+        caption += (
+            "The published figures were measured by others on an H100, which was not run here"
+        )
     if alt is None:
         alt = "Bars of TFLOPS: " + "; ".join(
-            f"{bar.label} {bar.value:.0f}" + (f" ({bar.detail})" if bar.detail else "")
+            f"{bar.label} {'—' if bar.value is None else f'{bar.value:.0f}'}"
+            + (f" ({bar.detail})" if bar.detail else "")
             for bar in data
         )
         if ceiling:
@@ -266,7 +299,10 @@ def tflops(
     kernels = " and ".join(dict.fromkeys(one.kernel for one in taken))
     where = f" at {sizes[0]}" if len(sizes) == 1 else ""
     return bars(
-        data, title=title or f"{kernels} beside cuBLAS{where}", alt=alt, unit="TFLOPS",
+        data,
+        title=title or f"{kernels} beside cuBLAS{where}",
+        alt=alt,
+        unit="TFLOPS",
         ceiling=ceiling,
         caption=caption + ("." if caption else ""),
     )
@@ -291,23 +327,32 @@ def tuning(
     caption  left out, it names the table's recording
     """
     caption = caption or getattr(table, "label", "")
-    rows = [dict(row) for row in table]
+    rows = [dict(row) for row in table] or [{"config": {}, "reason": caption or "no rows"}]
     ran = [row for row in rows if row.get(value) is not None]
     ran.sort(key=lambda row: -row[value])
     data = [
-        Bar(_configuration(row["config"]), row[value], "best" if index == 0 else "other",
-            ", ".join(["best"] * (index == 0) + _registers(row)))
+        Bar(
+            _configuration(row["config"]),
+            row[value],
+            "best" if index == 0 else "other",
+            ", ".join(["best"] * (index == 0) + _registers(row)),
+        )
         for index, row in enumerate(ran)
     ]
     data += [
         Bar(_configuration(row["config"]), None, "other", row.get("reason") or "not measured")
-        for row in rows if row.get(value) is None
+        for row in rows
+        if row.get(value) is None
     ]
     if alt is None:
-        alt = f"Bars of {unit} by configuration, highest first: " + "; ".join(
-            f"{bar.label} " + (bar.detail if bar.value is None else f"{bar.value:,.{digits}f}")
-            for bar in data
-        ) + "."
+        alt = (
+            f"Bars of {unit} by configuration, highest first: "
+            + "; ".join(
+                f"{bar.label} " + (bar.detail if bar.value is None else f"{bar.value:,.{digits}f}")
+                for bar in data
+            )
+            + "."
+        )
     return bars(data, title=title, alt=alt, unit=unit, caption=caption, digits=digits)
 
 
@@ -343,13 +388,29 @@ def _sheet(height: float) -> tuple[Any, Any]:
 
 
 def _text(
-    axes: Any, x: float, y: float, text: str, *, colour: str = "ink", size: float = SMALL,
-    anchor: str = "left", bold: bool = False, italic: bool = False, over: str | None = None,
+    axes: Any,
+    x: float,
+    y: float,
+    text: str,
+    *,
+    colour: str = "ink",
+    size: float = SMALL,
+    anchor: str = "left",
+    bold: bool = False,
+    italic: bool = False,
+    over: str | None = None,
 ) -> None:
     box = dict(facecolor=light(over), edgecolor="none", pad=1.5) if over else None
     axes.text(
-        x, y + size * 0.36, text.replace("$", r"\$"), color=light(colour), fontsize=size,
-        ha=anchor, va="baseline", bbox=box, fontweight="bold" if bold else "normal",
+        x,
+        y + size * 0.36,
+        text.replace("$", r"\$"),
+        color=light(colour),
+        fontsize=size,
+        ha=anchor,
+        va="baseline",
+        bbox=box,
+        fontweight="bold" if bold else "normal",
         fontstyle="italic" if italic else "normal",
     )
 
@@ -359,11 +420,21 @@ def _bar(axes: Any, y: float, bar: Bar, length: float) -> None:
 
     fill, outline, hatch = _KINDS[bar.kind]
     radius = min(4, length / 2)
-    axes.add_patch(FancyBboxPatch(
-        (MARGIN, y), length, _BAR, boxstyle=f"round,pad=0,rounding_size={radius}",
-        facecolor=light(fill), edgecolor=light(outline), linewidth=1.5, hatch=hatch,
-        linestyle=(0, (5, 3)) if bar.kind == "cited" else "-", joinstyle="round", clip_on=False,
-    ))
+    axes.add_patch(
+        FancyBboxPatch(
+            (MARGIN, y),
+            length,
+            _BAR,
+            boxstyle=f"round,pad=0,rounding_size={radius}",
+            facecolor=light(fill),
+            edgecolor=light(outline),
+            linewidth=1.5,
+            hatch=hatch,
+            linestyle=(0, (5, 3)) if bar.kind == "cited" else "-",
+            joinstyle="round",
+            clip_on=False,
+        )
+    )
 
 
 def _value(axes: Any, y: float, number: str, bar: Bar, length: float) -> None:
@@ -371,8 +442,17 @@ def _value(axes: Any, y: float, number: str, bar: Bar, length: float) -> None:
     fill, _, hatch = _KINDS[bar.kind]
     if text_width(number, BODY) * 1.1 + 16 <= length:
         inside = "paper" if bar.kind == "live" else "ink"
-        _text(axes, MARGIN + length - 9, y, number, colour=inside, size=BODY, anchor="right",
-              bold=True, over=fill if hatch else None)
+        _text(
+            axes,
+            MARGIN + length - 9,
+            y,
+            number,
+            colour=inside,
+            size=BODY,
+            anchor="right",
+            bold=True,
+            over=fill if hatch else None,
+        )
     else:
         _text(axes, MARGIN + length + 8, y, number, size=BODY, bold=True, over="paper")
 

@@ -222,9 +222,7 @@ def region(kernel: str, name: str) -> Code:
         raise HopperError(f"{_shown(path)} has no region {name!r}; its regions: {listed}")
     first, last = regions[name]
     lines = [line for line in _code_lines(text) if first < line.number < last]
-    return Code(
-        f"{_shown(path)}, lines {first + 1}–{last - 1}", tuple(_dedented(lines))
-    )
+    return Code(f"{_shown(path)}, lines {first + 1}–{last - 1}", tuple(_dedented(lines)))
 
 
 def whole(kernel: str) -> Code:
@@ -281,7 +279,12 @@ def ptx(program: Program, pattern: str, *, context: int = 0, limit: int = 12) ->
     ]
     named = [bool(re.search(pattern, _ptx_name(line.text))) for line in lines]
     return _excerpt(
-        lines, pattern, context, limit, f"PTX of {program.kernel}", "ptx",
+        lines,
+        pattern,
+        context,
+        limit,
+        f"PTX of {program.kernel}",
+        "ptx",
         hits=[index for index, hit in enumerate(named) if hit],
     )
 
@@ -291,13 +294,8 @@ def sass(program: Program, prefix: str, *, limit: int = 12) -> Code:
 
     Raises HopperError if there is none.
     """
-    lines = [
-        Line(number, text)
-        for number, text in enumerate(program.sass().instructions, start=1)
-    ]
-    return _excerpt(
-        lines, "^" + re.escape(prefix), 0, limit, f"SASS of {program.kernel}", "text"
-    )
+    lines = [Line(number, text) for number, text in enumerate(program.sass().instructions, start=1)]
+    return _excerpt(lines, "^" + re.escape(prefix), 0, limit, f"SASS of {program.kernel}", "text")
 
 
 def counts(program: Program, mnemonics: Sequence[str] = ()) -> Table:
@@ -340,10 +338,12 @@ def mutants(kernel: str) -> Table:
         )
         for mutation in broken
     )
-    sources = sorted({
-        f"{entry.provenance.gpu}, {entry.provenance.date[:10]}, recorded"
-        for entry in tried.values()
-    })
+    sources = sorted(
+        {
+            f"{entry.provenance.gpu}, {entry.provenance.date[:10]}, recorded"
+            for entry in tried.values()
+        }
+    )
     title = f"{kernel}, broken on purpose" + (f"; {'; '.join(sources)}" if sources else "")
     return Table(title, ("broken rule", "the compiler says", "the GPU returned"), rows)
 
@@ -383,18 +383,28 @@ def _ptx_name(text: str) -> str:
 
 
 def _excerpt(
-    lines: list[Line], pattern: str, context: int, limit: int, title: str, language: str,
-    *, hits: Sequence[int] = (),
+    lines: list[Line],
+    pattern: str,
+    context: int,
+    limit: int,
+    title: str,
+    language: str,
+    *,
+    hits: Sequence[int] = (),
 ) -> Code:
     """The lines at `hits`, or else those that match `pattern`, with their surroundings."""
     hits = hits or [index for index, line in enumerate(lines) if re.search(pattern, line.text)]
     if not hits:
-        raise HopperError(f"{title}: no line matches {pattern!r}; look at the whole text, or widen "
-                          "the pattern")
-    wanted = sorted({
-        near for hit in hits[:limit]
-        for near in range(max(0, hit - context), min(len(lines), hit + context + 1))
-    })
+        raise HopperError(
+            f"{title}: no line matches {pattern!r}; look at the whole text, or widen the pattern"
+        )
+    wanted = sorted(
+        {
+            near
+            for hit in hits[:limit]
+            for near in range(max(0, hit - context), min(len(lines), hit + context + 1))
+        }
+    )
     shown: list[Line] = []
     for before, index in zip([None, *wanted], wanted, strict=False):
         if context and before is not None and index != before + 1:
@@ -476,7 +486,8 @@ def _dedented(lines: list[Line]) -> list[Line]:
     lines = _trimmed(lines)
     indents = [
         len(line.text) - len(line.text.lstrip())
-        for line in lines if line.text and not line.text.startswith("#")
+        for line in lines
+        if line.text and not line.text.startswith("#")
     ]
     common = min(indents, default=0)
     return [

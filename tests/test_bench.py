@@ -208,7 +208,7 @@ def test_sustained_mode_refuses_launches_that_the_host_cannot_keep_up_with():
 def test_the_estimate_comes_from_launches_that_waited_behind_a_gate():
     gpu = SimulatedGpu()
     found = bench._estimate(gpu, gpu.launch("k", 2.0), gpu.launch("p", 1.0))
-    assert (found.own_ms, found.peer_ms) == (2.0, 1.0)
+    assert (found.own_ms, found.peer_ms) == pytest.approx((2.0, 1.0))
     assert gpu.queued.count("k") == gpu.queued.count("p") == found.launches
     assert found.launches == 15 + 17  # 50 ms more, to raise the clock
 

@@ -363,7 +363,6 @@ def test_registers_of_all_threads_must_fit_and_all_reasons_are_named():
     assert [reason[:12] for reason in reasons] == [
         "C7510, 2×: s",
         "spills 8 byt",
-        "a stack of 9",
         "240000 dynam",
         "65 registers",
     ]

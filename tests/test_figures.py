@@ -108,9 +108,20 @@ def test_a_saved_drawing_stands_alone(tmp_path):
 
 def test_timeline_marks_kinds_without_colour():
     svg = timeline(
-        [("lane", [(0, 1, "a", "load"), (1, 1, "b", "compute"), (2, 1, "c", "store"),
-                   (3, 1, "d", "issue"), (4, 1, "e", "wait")])],
-        title="Kinds", alt="One block of each kind.",
+        [
+            (
+                "lane",
+                [
+                    (0, 1, "a", "load"),
+                    (1, 1, "b", "compute"),
+                    (2, 1, "c", "store"),
+                    (3, 1, "d", "issue"),
+                    (4, 1, "e", "wait"),
+                ],
+            )
+        ],
+        title="Kinds",
+        alt="One block of each kind.",
     ).svg
     assert len(re.findall(r"<pattern ", svg)) == 3  # load, store and issue are hatched,
     assert svg.count("stroke-dasharray") == 1  # a wait is dashed, compute is plain
@@ -188,12 +199,27 @@ def test_operand_path_shows_the_numbers_it_computes():
 def test_contrast_of_text_and_outlines(theme):
     value = {name: pair[theme] for name, pair in palette.COLOURS.items()}
     text_on = [
-        ("ink", paper) for paper in ("paper", "panel", "accent-soft", "warm-soft", "leaf-soft",
-                                     "plum-soft", "peer-soft")
-    ] + [("muted", "paper"), ("muted", "panel"), ("paper", "accent"), ("muted", "code-paper"),
-         ("add-ink", "add"), ("remove-ink", "remove")]
-    text_on += [(name, "code-paper") for name in value if name.startswith("code-")
-                and name != "code-paper"]
+        ("ink", paper)
+        for paper in (
+            "paper",
+            "panel",
+            "accent-soft",
+            "warm-soft",
+            "leaf-soft",
+            "plum-soft",
+            "peer-soft",
+        )
+    ] + [
+        ("muted", "paper"),
+        ("muted", "panel"),
+        ("paper", "accent"),
+        ("muted", "code-paper"),
+        ("add-ink", "add"),
+        ("remove-ink", "remove"),
+    ]
+    text_on += [
+        (name, "code-paper") for name in value if name.startswith("code-") and name != "code-paper"
+    ]
     for text, paper in text_on:
         assert palette.contrast(value[text], value[paper]) >= 4.5, (text, paper)
     for outline in ("accent", "warm", "leaf", "plum", "peer", "muted"):

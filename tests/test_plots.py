@@ -1,5 +1,6 @@
 """Plots: honest labels, numbers printed, the same bytes, no trace of the reader's set-up."""
 
+import math
 import re
 import subprocess
 import sys
@@ -14,27 +15,51 @@ from hopper.figures import palette
 from hopper.figures.canvas import WIDTH
 
 MEASURED = SimpleNamespace(
-    kernel="v1_wgmma", config={}, tflops=541.2, ms=2.03, ratio=0.741, ratio_spread=(0.73, 0.75),
-    peer_tflops=731.4, recorded=True, label="NVIDIA H200, 2030-01-02, recorded",
+    kernel="v1_wgmma",
+    config={},
+    tflops=541.2,
+    ms=2.03,
+    ratio=0.741,
+    ratio_spread=(0.73, 0.75),
+    peer_tflops=731.4,
+    recorded=True,
+    label="NVIDIA H200, 2030-01-02, recorded",
     problem=SimpleNamespace(m=8192, n=8192, k=8192),
+    missing="",
 )
-LIVE = SimpleNamespace(**{**vars(MEASURED), "recorded": False, "tflops": 545.0,
-                          "label": "this machine, live"})
+LIVE = SimpleNamespace(
+    **{**vars(MEASURED), "recorded": False, "tflops": 545.0, "label": "this machine, live"}
+)
 
 
 def every_plot() -> list[plots.Figure]:
     return [
-        plots.bars([("a", 1.0), ("b", 2.5, "peer"), ("c", None, "other", "spills")],
-                   title="Bars", alt="Three bars.", unit="TFLOPS", digits=1,
-                   ceiling=("top", 3.0)),
-        plots.lines({"ours": ([64, 128], [1, 2]), "theirs": ([64, 128], [3, 4])},
-                    title="Lines", alt="Two lines.", x_label="N", y_label="TFLOPS",
-                    x_ticks=[64, 128], ceiling=("top", 5)),
+        plots.bars(
+            [("a", 1.0), ("b", 2.5, "peer"), ("c", None, "other", "spills")],
+            title="Bars",
+            alt="Three bars.",
+            unit="TFLOPS",
+            digits=1,
+            ceiling=("top", 3.0),
+        ),
+        plots.lines(
+            {"ours": ([64, 128], [1, 2]), "theirs": ([64, 128], [3, 4])},
+            title="Lines",
+            alt="Two lines.",
+            x_label="N",
+            y_label="TFLOPS",
+            x_ticks=[64, 128],
+            ceiling=("top", 5),
+        ),
         plots.tflops([LIVE, MEASURED], published={"v1, their ladder": 540.0}),
-        plots.tuning([{"config": {"TILE_M": 64, "TILE_N": 128}, "tflops": 400.0},
-                      {"config": {"TILE_M": 128, "TILE_N": 128}, "tflops": 500.0},
-                      {"config": {"TILE_M": 128, "TILE_N": 256}, "reason": "registers spill"}],
-                     title="By tile"),
+        plots.tuning(
+            [
+                {"config": {"TILE_M": 64, "TILE_N": 128}, "tflops": 400.0},
+                {"config": {"TILE_M": 128, "TILE_N": 128}, "tflops": 500.0},
+                {"config": {"TILE_M": 128, "TILE_N": 256}, "reason": "registers spill"},
+            ],
+            title="By tile",
+        ),
     ]
 
 
@@ -52,8 +77,15 @@ def test_svg_is_well_formed_and_speaks(figures):
 def test_the_same_data_gives_the_same_bytes_whatever_the_readers_settings(figures):
     import matplotlib
 
-    with matplotlib.rc_context({"font.size": 40, "lines.linewidth": 9, "hatch.linewidth": 7,
-                                "axes.facecolor": "red", "svg.hashsalt": None}):
+    with matplotlib.rc_context(
+        {
+            "font.size": 40,
+            "lines.linewidth": 9,
+            "hatch.linewidth": 7,
+            "axes.facecolor": "red",
+            "svg.hashsalt": None,
+        }
+    ):
         again = [figure._repr_html_() for figure in every_plot()]
         assert matplotlib.rcParams["font.size"] == 40
     assert again == [figure._repr_html_() for figure in figures]
@@ -94,8 +126,13 @@ def test_values_are_printed_on_bars(figures):
 
 def test_a_bar_says_without_colour_whether_it_is_live_recorded_or_cited(figures):
     svg = figures[2].svg
-    for text in ("v1_wgmma, live", "v1_wgmma, recorded", "published, H100, cited",
-                 "cuBLAS, same run, recorded", "74.1% of cuBLAS"):
+    for text in (
+        "v1_wgmma, live",
+        "v1_wgmma, recorded",
+        "published, H100, cited",
+        "cuBLAS, same run, recorded",
+        "74.1% of cuBLAS",
+    ):
         assert f">{text}</text>" in svg
     assert svg.count("<pattern") >= 2  # cuBLAS dotted, cited hatched
 
@@ -107,13 +144,35 @@ def test_the_recording_is_named_and_the_h100_disowned(figures):
 
 
 def test_variants_and_sizes_are_told_apart():
-    small = SimpleNamespace(**{**vars(MEASURED), "config": {"TILE_M": 64, "TILE_N": 128},
-                               "problem": SimpleNamespace(m=100, n=200, k=64)})
+    small = SimpleNamespace(
+        **{
+            **vars(MEASURED),
+            "config": {"TILE_M": 64, "TILE_N": 128},
+            "problem": SimpleNamespace(m=100, n=200, k=64),
+        }
+    )
     figure = plots.tflops([MEASURED, small])
     assert figure.title == "v1_wgmma beside cuBLAS"
     assert [row[0] for row in figure.rows][::2] == [
-        "v1_wgmma at 8192³, recorded", "v1_wgmma 64×128 at 100×200×64, recorded"
+        "v1_wgmma at 8192³, recorded",
+        "v1_wgmma 64×128 at 100×200×64, recorded",
     ]
+
+
+def test_a_variant_that_was_not_recorded_is_named_and_has_no_bar():
+    gap = SimpleNamespace(
+        **{
+            **vars(MEASURED),
+            "missing": "never recorded",
+            "tflops": math.nan,
+            "label": "no recording of this variant",
+        }
+    )
+    figure = plots.tflops([gap], published={"theirs": 540.0})
+    assert figure.rows[0] == ("v1_wgmma", "—", "recorded", "no recording of this variant")
+    assert figure.caption.startswith("The published figures")
+    empty = plots.tuning(iter(()), title="Tiles", caption="never recorded")
+    assert [row[1:] for row in empty.rows] == [("—", "other", "never recorded")]
 
 
 def test_alt_text_is_composed_from_the_numbers_or_given_but_never_empty():
@@ -143,8 +202,12 @@ def test_tuning_names_registers_and_the_tables_own_recording():
         label = "NVIDIA H200, 2030-01-02, recorded"
 
     figure = plots.tuning(
-        Recorded([{"config": {"tile_m": 128, "tile_n": 64}, "tflops": 5.0, "registers": 90},
-                  {"config": {"tile_m": 64, "tile_n": 64}, "tflops": 9.0, "registers": 50}]),
+        Recorded(
+            [
+                {"config": {"tile_m": 128, "tile_n": 64}, "tflops": 5.0, "registers": 90},
+                {"config": {"tile_m": 64, "tile_n": 64}, "tflops": 9.0, "registers": 50},
+            ]
+        ),
         title="By tile",
     )
     assert [row[3] for row in figure.rows] == ["best, 50 registers", "90 registers"]
@@ -171,8 +234,10 @@ def test_bars_are_proportional():
         (lambda: plots.bars([("a", 1, "mine")], title="t", alt="a"), "kind='mine'"),
         (lambda: plots.bars([("a", None)], title="t", alt="a"), "detail"),
         (lambda: plots.lines({}, title="t", alt="a", x_label="x", y_label="y"), "0 lines"),
-        (lambda: plots.lines({"a": ([1], [1, 2])}, title="t", alt="a", x_label="x", y_label="y"),
-         "1 x and 2 y"),
+        (
+            lambda: plots.lines({"a": ([1], [1, 2])}, title="t", alt="a", x_label="x", y_label="y"),
+            "1 x and 2 y",
+        ),
     ],
 )
 def test_refusals(call, message):

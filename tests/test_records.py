@@ -3,6 +3,8 @@
 import base64
 import dataclasses
 import json
+import math
+import re
 import shutil
 import subprocess
 import sys
@@ -568,17 +570,36 @@ def test_measure_of_what_was_not_recorded_lists_what_was(results, no_gpu):
         "TILE_N=64.*no recording of this variant; run on a Hopper GPU, or use what is recorded: "
         "as written at 8192×8192×8192, burst; TILE_M=64 TILE_N=128 at 8192×8192×8192, burst$"
     )
+    unrecorded = bench.measure(KERNEL, HEADLINE, TILE_N=64)
+    assert re.search(says, unrecorded.missing)
+    assert unrecorded.label == "no recording of this variant"
+    assert unrecorded.report == str(unrecorded) == unrecorded.missing
+    numbers = [unrecorded.ms, unrecorded.tflops, unrecorded.peer_tflops, unrecorded.ratio]
+    assert all(map(math.isnan, [*numbers, *unrecorded.ratio_spread, unrecorded.clock_mhz]))
+    assert "1024×1024×1024, burst: no recording" in bench.measure(KERNEL, SMALL).missing
     with pytest.raises(NoRecording, match=says):
-        bench.measure(KERNEL, HEADLINE, TILE_N=64)
-    with pytest.raises(NoRecording, match="1024×1024×1024, burst: no recording"):
-        bench.measure(KERNEL, SMALL)
+        bench.recorded(KERNEL, HEADLINE, TILE_N=64)
 
 
-def test_measure_of_a_changed_kernel_is_refused(results, no_gpu, edited_kernel):
+def test_measure_of_a_changed_kernel_has_no_numbers(results, no_gpu, edited_kernel):
     write(entry(timing()))
     edited_kernel("LAUNCH_FACT(cluster, 1)", "LAUNCH_FACT(cluster, 2)")
-    with pytest.raises(NoRecording, match="this variant: v1_wgmma changed since 2026-01-31"):
+    found = bench.measure(KERNEL, HEADLINE)
+    assert "this variant: v1_wgmma changed since 2026-01-31" in found.missing
+    assert not found.samples_ms
+
+
+def test_a_damaged_record_is_an_error_and_no_gap(results, no_gpu):
+    path = write(entry(timing()))
+    path.write_text(path.read_text().replace("NVIDIA H200", "NVIDIA H100"))
+    with pytest.raises(RecordError, match="altered"):
         bench.measure(KERNEL, HEADLINE)
+
+
+def test_tables_of_what_was_not_recorded_say_so(results):
+    assert not list(records.tuning_table(KERNEL))
+    assert "never recorded" in records.tuning_table(KERNEL).label
+    assert "never recorded" in str(records.counters_table(KERNEL))
 
 
 def test_measure_under_another_compiler_says_so(results, no_gpu):

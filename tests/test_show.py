@@ -38,8 +38,7 @@ def kernels(tmp_path, monkeypatch):
     (tmp_path / "include" / "a.cuh").write_text("// [one]\nint one;\n// [/one]\n")
     (tmp_path / "v0.cu").write_text(FILE)
     (tmp_path / "v1.cu").write_text(
-        FILE.replace("a header", "another header").replace("load();", "load_async();")
-        + "int y;\n"
+        FILE.replace("a header", "another header").replace("load();", "load_async();") + "int y;\n"
     )
     return tmp_path
 
@@ -87,8 +86,8 @@ def test_html_holds_the_code_and_nothing_but_the_code(kernels):
     text = re.sub(r"<[^>]+>", "", pre)
     assert text.rstrip("\n") == str(show.region("v0", "load"))
     assert "a &lt; b &amp;&amp; c" in show.whole("v0")._repr_html_().replace(
-        '<span class="w"> </span>', " ").replace('<span class="o">', "").replace(
-        '<span class="n">', "").replace("</span>", "")
+        '<span class="w"> </span>', " "
+    ).replace('<span class="o">', "").replace('<span class="n">', "").replace("</span>", "")
 
 
 def test_a_keyboard_can_scroll_and_a_reader_hears_what_it_is(kernels):

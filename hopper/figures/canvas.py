@@ -141,9 +141,7 @@ class Canvas:
         if definitions:
             definitions = f"<defs>{definitions}</defs>"
         body = f"{definitions}{paper(WIDTH, height)}{content}".replace("HATCH-", f"{prefix}-")
-        return Figure(
-            title=title, alt=alt, body=body, width=WIDTH, height=height, caption=caption
-        )
+        return Figure(title=title, alt=alt, body=body, width=WIDTH, height=height, caption=caption)
 
 
 def paper(width: float, height: float) -> str:

@@ -45,9 +45,7 @@ def issue_order(tile_m: int, tile_k: int, *, outer: str = "k") -> tuple[Issue, .
     return tuple(Issue(i, m, k) for i, (m, k) in enumerate(pairs, start=1))
 
 
-def tile_to_instructions(
-    tile_m: int, tile_n: int, tile_k: int, *, outer: str = "k"
-) -> Figure:
+def tile_to_instructions(tile_m: int, tile_n: int, tile_k: int, *, outer: str = "k") -> Figure:
     """A tile_m × tile_n × tile_k product as 64 × tile_n × 16 instructions, numbered as issued.
 
     Raises ProblemError for a tile that such instructions do not cover, and for more K steps than
@@ -77,8 +75,14 @@ def tile_to_instructions(
 
     sheet = Canvas()
     sheet.text(MARGIN, 24, f"{count} of {name}", size=BODY, bold=True, anchor="start")
-    sheet.text(MARGIN, 46, f"block tile {tile_m}×{tile_n}×{tile_k}, in issue order",
-               fill="muted", anchor="start", fit=WIDTH - 2 * MARGIN)
+    sheet.text(
+        MARGIN,
+        46,
+        f"block tile {tile_m}×{tile_n}×{tile_k}, in issue order",
+        fill="muted",
+        anchor="start",
+        fit=WIDTH - 2 * MARGIN,
+    )
 
     for step in range(steps):
         top = b_top + step * b_row
@@ -92,15 +96,35 @@ def tile_to_instructions(
     for m in range(chunks):
         top = c_top + m * chunk
         for step in range(steps):
-            sheet.box(a_start + step * cell + 1.5, top + 1.5, cell - 3, chunk - 3,
-                      fill="accent-soft", stroke="accent", radius=5)
-            sheet.text(a_start + (step + 0.5) * cell, top + chunk / 2, str(number[m, step]),
-                       size=BODY if cell >= 30 else SMALL, bold=True)
+            sheet.box(
+                a_start + step * cell + 1.5,
+                top + 1.5,
+                cell - 3,
+                chunk - 3,
+                fill="accent-soft",
+                stroke="accent",
+                radius=5,
+            )
+            sheet.text(
+                a_start + (step + 0.5) * cell,
+                top + chunk / 2,
+                str(number[m, step]),
+                size=BODY if cell >= 30 else SMALL,
+                bold=True,
+            )
         sheet.box(c_left, top + 1.5, c_width, chunk - 3, fill="leaf-soft", stroke="leaf")
-        sheet.text(c_left + c_width / 2, top + chunk / 2 - 10,
-                   f"C, rows {m * M}–{m * M + M - 1}", bold=True, fit=c_width)
-        sheet.text(c_left + c_width / 2, top + chunk / 2 + 11,
-                   _sum([number[m, step] for step in range(steps)], c_width - 12))
+        sheet.text(
+            c_left + c_width / 2,
+            top + chunk / 2 - 10,
+            f"C, rows {m * M}–{m * M + M - 1}",
+            bold=True,
+            fit=c_width,
+        )
+        sheet.text(
+            c_left + c_width / 2,
+            top + chunk / 2 + 11,
+            _sum([number[m, step] for step in range(steps)], c_width - 12),
+        )
     bottom = c_top + chunks * chunk
     sheet.text(a_start + a_width / 2, bottom + 20, f"{tile_m} rows", fill="muted")
     sheet.text(c_left + c_width / 2, bottom + 20, f"{tile_n} columns", fill="muted")

@@ -84,20 +84,42 @@ def operand_path(tile_m: int, tile_n: int, tile_k: int) -> Figure:
                 "registers": ("warm-soft", "warm"),
                 "tensor core": ("leaf-soft", "leaf"),
             }.get(place, ("panel", "muted"))
-            sheet.box(x, y, column, box, fill=fill, stroke=stroke,
-                      hatch="diagonal" if place == "registers" else None, stroke_width=2)
+            sheet.box(
+                x,
+                y,
+                column,
+                box,
+                fill=fill,
+                stroke=stroke,
+                hatch="diagonal" if place == "registers" else None,
+                stroke_width=2,
+            )
             sheet.text(centre, y + box / 2, place, size=BODY, halo=fill, fit=column)
         _labelled_arrow(sheet, centre, top + box, top + step, f"{size}", "muted")
         if direct:
             _labelled_arrow(sheet, centre, top + step + box, top + 3 * step, size, "leaf")
-            sheet.box(x + column / 2 + 14, top + 2 * step + 3, column / 2 - 14, box - 6,
-                      fill="paper", stroke="line", dashed=True)
-            sheet.text(x + column * 0.75 + 7, top + 2 * step + box / 2, "skipped", fill="muted",
-                       italic=True, fit=column / 2 - 14)
+            sheet.box(
+                x + column / 2 + 14,
+                top + 2 * step + 3,
+                column / 2 - 14,
+                box - 6,
+                fill="paper",
+                stroke="line",
+                dashed=True,
+            )
+            sheet.text(
+                x + column * 0.75 + 7,
+                top + 2 * step + box / 2,
+                "skipped",
+                fill="muted",
+                italic=True,
+                fit=column / 2 - 14,
+            )
         else:
             _labelled_arrow(sheet, centre, top + step + box, top + 2 * step, f"≥ {size}", "warm")
-            _labelled_arrow(sheet, centre, top + 2 * step + box, top + 3 * step, f"≥ {size}",
-                            "warm")
+            _labelled_arrow(
+                sheet, centre, top + 2 * step + box, top + 3 * step, f"≥ {size}", "warm"
+            )
 
     y = top + height + 34
     rows = (

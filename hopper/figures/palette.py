@@ -103,4 +103,3 @@ def contrast(first: str, second: str) -> float:
 
     low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hopper.errors import ProblemError
@@ -45,6 +46,8 @@ def timeline(
     for label, blocks in lanes:
         _validate(label, blocks)
     every = [block for _, blocks in lanes for block in blocks]
+    if not all(math.isfinite(start + length) for start, length, *_ in every):
+        return _unknown(title, alt)
     scale = _BLOCK / min(length for _, length, _, _ in every)
     begin = min(start for start, *_ in every)
     end = max(start + length for start, length, *_ in every)
@@ -59,20 +62,34 @@ def timeline(
         centre = x + lane_width / 2
         shift = text_width("time", SMALL) - _AXIS + 6 if index == 0 else 0
         sheet.text(
-            centre + shift / 2, _TOP - 20, label, size=_largest(label, lane_width - shift),
-            bold=True, fit=lane_width - shift,
+            centre + shift / 2,
+            _TOP - 20,
+            label,
+            size=_largest(label, lane_width - shift),
+            bold=True,
+            fit=lane_width - shift,
         )
         sheet.box(x, _TOP, lane_width, height - _TOP - MARGIN, fill="panel", stroke="panel")
         for start, length, text, kind in blocks:
             fill, stroke, hatch = KINDS[kind]
             top = _TOP + (start - begin) * scale
             sheet.box(
-                x + 3, top + 2, lane_width - 6, length * scale - 4,
-                fill=fill, stroke=stroke, hatch=hatch, dashed=kind == "wait",
+                x + 3,
+                top + 2,
+                lane_width - 6,
+                length * scale - 4,
+                fill=fill,
+                stroke=stroke,
+                hatch=hatch,
+                dashed=kind == "wait",
             )
             sheet.text(
-                centre, top + length * scale / 2, text, fit=lane_width - 8,
-                fill="muted" if kind == "wait" else "ink", italic=kind == "wait",
+                centre,
+                top + length * scale / 2,
+                text,
+                fit=lane_width - 8,
+                fill="muted" if kind == "wait" else "ink",
+                italic=kind == "wait",
                 halo=fill if hatch else None,
             )
     return sheet.figure(height, title=title, alt=alt, caption=caption)
@@ -82,6 +99,13 @@ def _largest(label: str, room: float) -> float:
     return BODY if text_width(label, BODY) <= room else SMALL
 
 
+def _unknown(title: str, alt: str) -> Figure:
+    """In place of a timeline whose times were computed from a recording that is not there."""
+    sheet = Canvas()
+    sheet.text(WIDTH / 2, _TOP, "not recorded, so not drawn", fill="muted", italic=True)
+    return sheet.figure(_TOP + MARGIN, title=title, alt=f"Not recorded, so not drawn. {alt}")
+
+
 def _validate(label: str, blocks: Sequence[Block]) -> None:
     previous_end = float("-inf")
     for start, length, text, kind in sorted(blocks):
@@ -89,7 +113,7 @@ def _validate(label: str, blocks: Sequence[Block]) -> None:
             raise ProblemError(
                 f"kind={kind!r} in lane {label!r}: a block is one of {', '.join(KINDS)}"
             )
-        if length <= 0:
+        if length <= 0:  # NaN, of what was not recorded, passes here and is drawn as unknown
             raise ProblemError(f"{text!r} in lane {label!r} has length {length}; give it time")
         if start < previous_end - 1e-9:
             raise ProblemError(

@@ -14,8 +14,12 @@ LANES = int(constant("warp_threads").value)
 M = int(constant("wgmma_m").value)
 K = int(constant("wgmma_k_fp16").value)
 ITEM_BYTES = 2
-_TINTS = (("accent-soft", "accent"), ("warm-soft", "warm"), ("leaf-soft", "leaf"),
-          ("plum-soft", "plum"))
+_TINTS = (
+    ("accent-soft", "accent"),
+    ("warm-soft", "warm"),
+    ("leaf-soft", "leaf"),
+    ("plum-soft", "plum"),
+)
 
 
 def require_legal_n(n: int) -> None:
@@ -56,14 +60,21 @@ def warpgroup_tile(n: int) -> Figure:
         sheet.text(x + warp_width / 2, 57, f"warp {warp}", bold=True)
         for lane in range(LANES):
             sheet.box(
-                x + 10.5 + (lane % 16) * (warp_width - 21) / 16, 74 + (lane // 16) * 10,
-                3, 6, fill=stroke, stroke=stroke, radius=1, stroke_width=0.5,
+                x + 10.5 + (lane % 16) * (warp_width - 21) / 16,
+                74 + (lane // 16) * 10,
+                3,
+                6,
+                fill=stroke,
+                stroke=stroke,
+                radius=1,
+                stroke_width=0.5,
             )
         sheet.arrow((x + warp_width / 2, 106), (x + warp_width / 2, 128), stroke=stroke)
 
     sheet.box(left, 132, width, 44, fill="panel", stroke="muted", radius=10)
-    sheet.text(WIDTH / 2, 154, f"one wgmma.mma_async, m{M}n{n}k{K}", size=BODY, bold=True,
-               fit=width)
+    sheet.text(
+        WIDTH / 2, 154, f"one wgmma.mma_async, m{M}n{n}k{K}", size=BODY, bold=True, fit=width
+    )
 
     a_width, gutter = 74, 12
     d_left = left + a_width + gutter
@@ -71,12 +82,18 @@ def warpgroup_tile(n: int) -> Figure:
     b_top, b_height = 222, 56
     d_top = b_top + b_height + gutter
     band = 50
-    sheet.text(left, 202, "A and B are read from shared memory", fill="muted", anchor="start",
-               italic=True)
+    sheet.text(
+        left, 202, "A and B are read from shared memory", fill="muted", anchor="start", italic=True
+    )
     sheet.box(d_left, b_top, d_width, b_height, fill="peer-soft", stroke="peer", hatch="dots")
     sheet.text(d_left + d_width / 2, b_top + 19, "B", size=LARGE, bold=True, halo="peer-soft")
-    sheet.text(d_left + d_width / 2, b_top + 41, f"N×K = {n}×{K}, {_kib(n * K)}",
-               halo="peer-soft", fit=d_width)
+    sheet.text(
+        d_left + d_width / 2,
+        b_top + 41,
+        f"N×K = {n}×{K}, {_kib(n * K)}",
+        halo="peer-soft",
+        fit=d_width,
+    )
     sheet.box(left, d_top, a_width, band * WARPS, fill="peer-soft", stroke="peer", hatch="dots")
     middle = d_top + band * WARPS / 2
     sheet.text(left + a_width / 2, middle - 34, "A", size=LARGE, bold=True, halo="peer-soft")
@@ -90,8 +107,12 @@ def warpgroup_tile(n: int) -> Figure:
         sheet.text(right - 14, top + band / 2, f"rows {first}–{last}", anchor="end")
     bottom = d_top + band * WARPS
     sheet.text(d_left + d_width / 2, bottom + 22, f"accumulator D, {M}×{n} fp32", bold=True)
-    sheet.text(d_left + d_width / 2, bottom + 44,
-               f"{registers} register{'s' if registers > 1 else ''} in each thread", fill="muted")
+    sheet.text(
+        d_left + d_width / 2,
+        bottom + 44,
+        f"{registers} register{'s' if registers > 1 else ''} in each thread",
+        fill="muted",
+    )
     rows = "; ".join(
         f"warp {warp} holds rows {rows_of_warp(warp)[0]} to {rows_of_warp(warp)[1]}"
         for warp in range(WARPS)

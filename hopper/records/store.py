@@ -57,7 +57,9 @@ def load(kernel: str, gpu: str = GPU) -> Record:
     """The recordings of a kernel. Raises NoRecording without a file, RecordError on a bad one."""
     path = record_path(kernel, gpu)
     if not path.is_file():
-        raise NoRecording(f"{kernel} was never recorded on {gpu} ({path} is missing); {AGAIN}")
+        raise NoRecording(
+            f"{kernel} was never recorded on {gpu} (no {gpu}/{kernel}.json in results); {AGAIN}"
+        )
     return read_record(path)
 
 

@@ -8,7 +8,7 @@ from hopper import samples
 from hopper.counters import WANTED
 from hopper.gemm import Problem
 from hopper.records.fresh import current
-from hopper.records.store import GPU
+from hopper.records.store import GPU, NoRecording
 from hopper.schema import Counters, Metric, Profile, Provenance, TuningRow
 
 
@@ -28,8 +28,11 @@ class TuningTable:
 
 
 def tuning_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU) -> TuningTable:
-    """The recorded table over a kernel's configurations. Raises NoRecording without one."""
-    entry = current("tuning", kernel, gpu=gpu, problem=problem)
+    """The recorded table over a kernel's configurations; without rows where there is none."""
+    try:
+        entry = current("tuning", kernel, gpu=gpu, problem=problem)
+    except NoRecording as error:
+        return TuningTable((), str(error))
     rows = tuple(_table_row(row, entry.data.problem) for row in entry.data.rows)
     return TuningTable(rows, _label(entry.provenance))
 
@@ -54,10 +57,12 @@ class CountersTable:
     """Counters of a kernel beside cuBLAS's. ``str()`` of it is a table with ncu's names."""
 
     kernel: str
-    data: Counters
+    data: Counters | None
     label: str
 
     def __str__(self) -> str:
+        if self.data is None:
+            return self.label
         peer = self.data.peer
         rows = [("", self.kernel, "cuBLAS", "unit", "ncu metric")]
         for alias, candidates in WANTED.items():
@@ -80,8 +85,11 @@ class CountersTable:
 
 
 def counters_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU) -> CountersTable:
-    """The recorded counters of a kernel as written. Raises NoRecording without any."""
-    entry = current("counters", kernel, gpu=gpu, problem=problem)
+    """The recorded counters of a kernel as written; a table that says so where there are none."""
+    try:
+        entry = current("counters", kernel, gpu=gpu, problem=problem)
+    except NoRecording as error:
+        return CountersTable(kernel, None, str(error))
     return CountersTable(kernel, entry.data, _label(entry.provenance))
 
 
