@@ -24,6 +24,11 @@
     }
   }
 
+  // A summary of each hit is fetched from its page, which a browser forbids to pages on disk.
+  if (location.protocol === "file:") {
+    DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+  }
+
   addEventListener("DOMContentLoaded", tellAges);
   addEventListener("load", makeScrollableReachable);
   addEventListener("resize", makeScrollableReachable);
