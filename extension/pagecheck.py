@@ -50,14 +50,14 @@ class Problem:
 
 
 class Page(HTMLParser):
-    """Collects the targets, links, loads and images of one page."""
+    """Collects the targets, links and loads of one page, and the faults of single elements."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ids: set[str] = set()
         self.links: list[str] = []
         self.loads: list[str] = []
-        self.unnamed: list[str] = []
+        self.faults: list[str] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         """Sort one element's attributes into the collections."""
@@ -66,6 +66,8 @@ class Page(HTMLParser):
             self.ids.add(found["id"])
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
+        if tag == "script" and found.get("type") == "module":
+            self.faults.append("a module script, which browsers refuse to a page on disk")
         if tag in LOADED:
             self.loads.extend(
                 found[name] for name in (LOADED[tag], "xlink:href") if found.get(name)
@@ -79,11 +81,11 @@ class Page(HTMLParser):
         hidden = found.get("aria-hidden") == "true"
         named = bool(found.get("aria-label", "").strip() or found.get("aria-labelledby"))
         if tag == "img" and not hidden and not found.get("alt", "").strip():
-            self.unnamed.append(f"img {found.get('src', '')[:60]!r} has no alt text")
+            self.faults.append(f"img {found.get('src', '')[:60]!r} has no alt text")
         if tag == "img" and found.get("alt") and found["alt"] == found.get("src"):
-            self.unnamed.append(f"img {found['src'][:60]!r} has its path for an alt text")
+            self.faults.append(f"img {found['src'][:60]!r} has its path for an alt text")
         if tag == "svg" and not hidden and not (named and found.get("role") == "img"):
-            self.unnamed.append('svg has neither role="img" with aria-label nor aria-hidden')
+            self.faults.append('svg has neither role="img" with aria-label nor aria-hidden')
 
 
 def read(path: Path) -> Page:
@@ -128,7 +130,7 @@ def check_site(site: Path, ignored: Iterable[str] = ("genindex.html",)) -> list[
     problems = []
     for file in files:
         page, name = pages[file.resolve()], file.relative_to(site).as_posix()
-        texts = list(page.unnamed)
+        texts = list(page.faults)
         texts += [
             f"loads {load[:80]!r}, which is not part of the site"
             for load in page.loads

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from docutils import nodes
 from site_building import CHAPTERS, PAGES, build, small_book
 
-from extension import downloads, freshness, pagecheck, quantities
-from hopper import notebooks
+from extension import downloads, freshness, pagecheck, quantities, status
+from hopper import notebooks, records
 from hopper.architecture import CONSTANTS, constant
-from hopper.compile import kernel_names
+from hopper.compile import kernel_names, nvrtc_version
 from hopper.errors import HopperError
 from hopper.paths import ROOT
+from hopper.schema import Entry, Identity, Probe, Provenance
 
 CELL = "\n```{code-cell} python\nprint(6 * 7)\n```\n"
 
@@ -97,6 +99,51 @@ def test_status_page_names_kernels_versions_and_what_was_never_run(site):
         assert f"../chapters/{slug}.html" in page
     for package in ("sphinx", "myst-nb", "numpy", "NVRTC"):
         assert re.search(rf"\b{package}\b\s+\d+\.\d+", text), package
+
+
+def test_status_page_tells_every_recording_as_it_is(tmp_path, monkeypatch):
+    """A recording of other code is stale; one of another compiler cannot be told."""
+    monkeypatch.setenv("HOPPER_RESULTS", str(tmp_path))
+    kernel = kernel_names()[0]
+    provenance = Provenance(
+        gpu="NVIDIA H200",
+        sm_count=132,
+        driver="580",
+        nvrtc=nvrtc_version(),
+        cupy="14",
+        cublas="13",
+        numpy="2",
+        python="3.12",
+        power_limit_watts=None,
+        date="2026-01-31T12:00:00Z",
+        commit="0123456789" * 4,
+        clean=True,
+    )
+    entries = tuple(
+        Entry(
+            kernel, "probe", Identity("0" * 64, {}, nvrtc, {}), provenance, Probe(name, "why", {})
+        )
+        for name, nvrtc in (("old", nvrtc_version()), ("foreign", "1.0"))
+    )
+    records.write_record(
+        records.Record(kernel, "NVIDIA H200", entries), records.record_path(kernel)
+    )
+    rows = [row.astext() for row in status.kernels().findall(nodes.row)]
+    old, foreign = (next(row for row in rows if name in row) for name in ("old", "foreign"))
+    for row in (old, foreign):
+        assert "NVIDIA H200" in row
+        assert "0123456789" in row
+        assert 'datetime="2026-01-31T12:00:00Z"' in row
+    assert "stale" in old
+    assert "another NVRTC" in foreign
+    assert len(rows) == 1 + len(entries) + len(kernel_names()) - 1
+
+
+def test_status_page_says_that_a_kernel_was_never_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPPER_RESULTS", str(tmp_path))
+    rows = [row.astext() for row in status.kernels().findall(nodes.row)][1:]
+    assert len(rows) == len(kernel_names())
+    assert all("never recorded" in row for row in rows)
 
 
 def test_constants_link_to_their_rows(site):
@@ -302,6 +349,7 @@ def test_constants_agree_with_each_other():
         ('<link rel="stylesheet" href="http://cdn.example/x.css">', "not part of the site"),
         ('<link rel="preconnect" href="https://fonts.example">', "not part of the site"),
         ('<iframe src="https://video.example"></iframe>', "not part of the site"),
+        ('<script type="module">1</script>', "a module script"),
     ],
 )
 def test_page_check_finds(tmp_path, body, complaint):
