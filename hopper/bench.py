@@ -164,6 +164,21 @@ def measure(
     return _of_entry(entry, recorded=False)
 
 
+def beside_recording(measurement: Measurement) -> list[Measurement]:
+    """A live measurement and the recorded one of the same variant, for one plot.
+
+    Only the measurement itself where it is the recorded one.
+    """
+    if measurement.recorded:
+        return [measurement]
+    kernel, problem, mode = measurement.kernel, measurement.problem, measurement.mode
+    try:
+        return [measurement, recorded(kernel, problem, mode=mode, **measurement.config)]
+    except NoRecording as error:
+        program = compile_kernel(kernel, **measurement.config)
+        return [measurement, _missing(program, problem, mode, str(error))]
+
+
 def recorded(
     kernel: str | Program,
     problem: Problem,

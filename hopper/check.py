@@ -56,10 +56,12 @@ class Comparison:
 
     def __str__(self) -> str:
         worst = self.worst
+        compared = self.compared.replace(", ", ",\n  ")
         lines = [
-            f"{'right' if self.ok else 'WRONG'}: compared {self.compared}",
-            f"  largest error {self.max_error:.3g}; worst element C[{worst.row}, {worst.col}] = "
-            f"{worst.got:.6g}, expected {worst.expected:.6g} ± {worst.tolerance:.3g}",
+            f"{'right' if self.ok else 'WRONG'}: compared {compared}",
+            f"  largest error {self.max_error:.3g}; worst element:",
+            f"  C[{worst.row}, {worst.col}] = {worst.got:.6g}, expected {worst.expected:.6g} "
+            f"± {worst.tolerance:.3g}",
             f"  relative norm of the error {self.relative_norm:.3g}, limit {self.norm_limit:.3g}",
         ]
         if self.wrong:

@@ -25,7 +25,7 @@ from hopper.errors import HopperError
 from hopper.figures.palette import colour, dark_jupyter_style
 from hopper.mutants import compile_mutation, mutations
 from hopper.paths import KERNELS
-from hopper.records import NoRecording, change_of, find, freshness
+from hopper.records import NoRecording, change_of, counters_table, find, freshness
 from hopper.schema import Entry, Mutants
 
 __all__ = ["Code", "Table", "counts", "diff", "mutants", "ptx", "region", "sass", "whole"]
@@ -317,6 +317,12 @@ def counts(program: Program, mnemonics: Sequence[str] = ()) -> Table:
     return Table(title, ("instruction", "in the code", "what it is"), rows)
 
 
+def counters(kernel: str) -> Table:
+    """The recorded hardware counters of a kernel beside cuBLAS's, under ncu's own names."""
+    found = counters_table(kernel)
+    return Table(f"{kernel} under ncu; {found.label}", found.columns, found.rows)
+
+
 def mutants(kernel: str) -> Table:
     """Every deliberate break of a kernel: what the compiler says today, what the GPU returned.
 
@@ -503,7 +509,7 @@ def _marked(line: Line, in_diff: bool) -> str:
 
 
 def _cell(value: str) -> str:
-    kind = ' class="wb-number"' if value.isdigit() else ""
+    kind = ' class="wb-number"' if re.fullmatch(r"[\d.,]+ ?%?", value) else ""
     name, _, more = html.escape(value).partition("\n")
     shown = f'<span class="wb-name">{name}</span><br>{more}' if more else name
     return f"<td{kind}>{shown}</td>"

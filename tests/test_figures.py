@@ -187,12 +187,16 @@ def test_operand_traffic_of_the_tile_in_the_chapter():
     assert traffic.ldmatrix == 96  # 512 bytes each
     assert traffic.mma_sync == 1024 and traffic.wgmma == 8
     flop = 2 * 128 * 256 * 64
+    assert traffic.wgmma_bytes == 8 * 10 * 1024  # m64n256k16 reads 2 KB of A and 8 KB of B
+    assert traffic.mma_sync_bytes == 1024 * (512 + 256)
     assert traffic.mma_sync * 2 * 16 * 8 * 16 == flop == traffic.wgmma * 2 * 64 * 256 * 16
 
 
 def test_operand_path_shows_the_numbers_it_computes():
     svg = operand_path(64, 128, 64).svg
-    assert "24 KiB" in svg and "≥ 48" in svg and "48 KiB" not in svg
+    assert "24 KiB" in svg and "≥ 48" in svg and "≥ 24 KiB" in svg
+    assert "192 KiB" in svg, "256 mma.sync name 768 bytes each"
+    assert ">24 KiB" in svg, "4 wgmma read 6 KB each"
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])

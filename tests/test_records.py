@@ -535,9 +535,21 @@ def test_tables_for_a_chapter(results):
     assert timed["config"] == {"TILE_M": 64, "TILE_N": 128}
     assert timed["ratio"] == 0.5 and timed["reason"] is None
     assert not_timed["tflops"] is None and not_timed["reason"] == "does not fit"
-    text = str(records.counters_table(KERNEL))
-    assert "tensor_pipe" in text and "67" in text and "nvjet_hsh" in text
-    assert "NVIDIA H200, 2026-01-31, recorded" in text
+    counters = records.counters_table(KERNEL)
+    pipe = next(cells for cells in counters.rows if cells[0] == "tensor pipe")
+    assert pipe[1] == "67" and pipe[4].startswith("sm__")
+    assert "nvjet_hsh" in counters.label
+    assert "NVIDIA H200, 2026-01-31, recorded" in counters.label
+
+
+def test_a_live_measurement_is_shown_beside_the_recorded_one(results, no_gpu):
+    write(entry(timing()))
+    found = bench.measure(KERNEL, HEADLINE)
+    assert bench.beside_recording(found) == [found]
+    live = dataclasses.replace(found, recorded=False)
+    assert bench.beside_recording(live) == [live, found]
+    elsewhere = dataclasses.replace(live, problem=SMALL)
+    assert bench.beside_recording(elsewhere)[1].label == "no recording of this variant"
 
 
 # measure() without a GPU
@@ -599,7 +611,8 @@ def test_a_damaged_record_is_an_error_and_no_gap(results, no_gpu):
 def test_tables_of_what_was_not_recorded_say_so(results):
     assert not list(records.tuning_table(KERNEL))
     assert "never recorded" in records.tuning_table(KERNEL).label
-    assert "never recorded" in str(records.counters_table(KERNEL))
+    assert not records.counters_table(KERNEL).rows
+    assert "never recorded" in records.counters_table(KERNEL).label
 
 
 def test_measure_under_another_compiler_says_so(results, no_gpu):

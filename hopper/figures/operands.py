@@ -1,7 +1,8 @@
 """The road of the operands: through registers for mma.sync, straight from shared memory for wgmma.
 
-Counts follow from the tile alone. They are lower bounds for mma.sync, whose warps load the
-operand rows that they share once each.
+Counts follow from the tile alone. What ldmatrix loads is a lower bound, since warps load the
+operand rows that they share once each. What the tensor core reads is what the instructions name:
+every one of them its own A and B.
 """
 
 from __future__ import annotations
@@ -22,13 +23,19 @@ LDMATRIX_BYTES = 4 * 8 * 8 * 2
 
 @dataclass(frozen=True)
 class OperandTraffic:
-    """What one K step of a block tile costs on either road. Sizes in bytes, the rest counts."""
+    """What one K step of a block tile costs on either road. Sizes in bytes, the rest counts.
+
+    ``mma_sync_bytes`` and ``wgmma_bytes``: A and B of every instruction, added up; the former are
+    read from registers, the latter from shared memory.
+    """
 
     a_bytes: int
     b_bytes: int
     ldmatrix: int
     mma_sync: int
     wgmma: int
+    mma_sync_bytes: int
+    wgmma_bytes: int
 
     @property
     def bytes(self) -> int:
@@ -49,12 +56,16 @@ def operand_traffic(
             raise ProblemError(f"{name}={value}: must be a positive multiple of {unit}")
     a_bytes, b_bytes = tile_m * tile_k * item_bytes, tile_n * tile_k * item_bytes
     m, n, k = _MMA
+    mma_sync = (tile_m // m) * (tile_n // n) * (tile_k // k)
+    wgmma = (tile_m // M) * (tile_k // K)
     return OperandTraffic(
         a_bytes=a_bytes,
         b_bytes=b_bytes,
         ldmatrix=(a_bytes + b_bytes) // LDMATRIX_BYTES,
-        mma_sync=(tile_m // m) * (tile_n // n) * (tile_k // k),
-        wgmma=(tile_m // M) * (tile_k // K),
+        mma_sync=mma_sync,
+        wgmma=wgmma,
+        mma_sync_bytes=mma_sync * (m + n) * k * item_bytes,
+        wgmma_bytes=wgmma * (M + tile_n) * K * item_bytes,
     )
 
 
@@ -62,6 +73,8 @@ def operand_path(tile_m: int, tile_n: int, tile_k: int) -> Figure:
     """Two roads from global memory to the tensor core, with the bytes of one 16-bit K step."""
     traffic = operand_traffic(tile_m, tile_n, tile_k)
     size = f"{traffic.bytes / 1024:g} KiB"
+    named = f"{traffic.mma_sync_bytes / 1024:g} KiB"
+    direct_size = f"{traffic.wgmma_bytes / 1024:g} KiB"
     gap = 20
     column = (WIDTH - 2 * MARGIN - gap) / 2
     sheet = Canvas()
@@ -97,7 +110,7 @@ def operand_path(tile_m: int, tile_n: int, tile_k: int) -> Figure:
             sheet.text(centre, y + box / 2, place, size=BODY, halo=fill, fit=column)
         _labelled_arrow(sheet, centre, top + box, top + step, f"{size}", "muted")
         if direct:
-            _labelled_arrow(sheet, centre, top + step + box, top + 3 * step, size, "leaf")
+            _labelled_arrow(sheet, centre, top + step + box, top + 3 * step, direct_size, "leaf")
             sheet.box(
                 x + column / 2 + 14,
                 top + 2 * step + 3,
@@ -117,13 +130,11 @@ def operand_path(tile_m: int, tile_n: int, tile_k: int) -> Figure:
             )
         else:
             _labelled_arrow(sheet, centre, top + step + box, top + 2 * step, f"≥ {size}", "warm")
-            _labelled_arrow(
-                sheet, centre, top + 2 * step + box, top + 3 * step, f"≥ {size}", "warm"
-            )
+            _labelled_arrow(sheet, centre, top + 2 * step + box, top + 3 * step, named, "warm")
 
     y = top + height + 34
     rows = (
-        ("operand bytes through registers", f"≥ {size}", "0"),
+        ("operands read from registers", named, "0"),
         ("ldmatrix.x4 to load them", f"≥ {traffic.ldmatrix}", "0"),
         ("instructions that multiply", f"{traffic.mma_sync}", f"{traffic.wgmma}"),
     )
@@ -138,10 +149,11 @@ def operand_path(tile_m: int, tile_n: int, tile_k: int) -> Figure:
         title="Operands go through registers, or they do not",
         alt=(
             f"Two data paths for one K step of a {tile_m} by {tile_n} by {tile_k} fp16 tile. For "
-            f"mma.sync, {size} go from global to shared memory, and at least {size} again through "
-            f"registers, with at least {traffic.ldmatrix} ldmatrix.x4 and {traffic.mma_sync} mma "
-            f"instructions. For wgmma, {size} go to shared memory and the tensor core reads them "
-            f"there; registers are skipped and {traffic.wgmma} instructions multiply."
+            f"mma.sync, {size} go from global to shared memory and at least {size} from there to "
+            f"registers, with at least {traffic.ldmatrix} ldmatrix.x4; {traffic.mma_sync} mma "
+            f"instructions then read {named} of operands from registers. For wgmma, {size} go to "
+            f"shared memory, and {traffic.wgmma} instructions read {direct_size} of operands "
+            f"there; registers are skipped."
         ),
     )
 

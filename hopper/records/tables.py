@@ -9,7 +9,7 @@ from hopper.counters import WANTED
 from hopper.gemm import Problem
 from hopper.records.fresh import current
 from hopper.records.store import GPU, NoRecording
-from hopper.schema import Counters, Metric, Profile, Provenance, TuningRow
+from hopper.schema import Metric, Profile, Provenance, TuningRow
 
 
 @dataclass(frozen=True)
@@ -54,43 +54,36 @@ def _table_row(row: TuningRow, problem: Problem) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CountersTable:
-    """Counters of a kernel beside cuBLAS's. ``str()`` of it is a table with ncu's names."""
+    """Counters of a kernel beside cuBLAS's; see ``hopper.show.counters``.
 
-    kernel: str
-    data: Counters | None
+    ``rows``: alias, the kernel's value, cuBLAS's, unit, ncu's name of the metric; empty where
+    nothing was recorded, and ``label`` then says so.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
     label: str
-
-    def __str__(self) -> str:
-        if self.data is None:
-            return self.label
-        peer = self.data.peer
-        rows = [("", self.kernel, "cuBLAS", "unit", "ncu metric")]
-        for alias, candidates in WANTED.items():
-            name = next((c for c in candidates if c in self.data.own.metrics), None)
-            if name is None:
-                continue
-            ours, theirs = self.data.own.metrics[name], _metric(peer, name)
-            rows.append((alias, _shown(ours), _shown(theirs), ours.unit, name))
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        lines = [
-            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  "
-            f"{row[3]:<{widths[3]}}  {row[4]}".rstrip()
-            for row in rows
-        ]
-        if peer is not None:
-            lines.append(f"cuBLAS ran {peer.kernel}")
-        return "\n".join([*lines, f"{self.label}, {self.data.tool}"])
-
-    __repr__ = __str__
 
 
 def counters_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU) -> CountersTable:
     """The recorded counters of a kernel as written; a table that says so where there are none."""
+    columns = ("", kernel, "cuBLAS", "unit", "ncu metric")
     try:
         entry = current("counters", kernel, gpu=gpu, problem=problem)
     except NoRecording as error:
-        return CountersTable(kernel, None, str(error))
-    return CountersTable(kernel, entry.data, _label(entry.provenance))
+        return CountersTable(columns, (), str(error))
+    own, peer = entry.data.own, entry.data.peer
+    rows = []
+    for alias, candidates in WANTED.items():
+        name = next((c for c in candidates if c in own.metrics), None)
+        if name is not None:
+            ours, theirs = own.metrics[name], _metric(peer, name)
+            shown = alias.replace("_", " ")
+            rows.append((shown, _shown(ours), _shown(theirs), ours.unit, name))
+    ran = f"; cuBLAS ran {peer.kernel}" if peer else ""
+    return CountersTable(
+        columns, tuple(rows), f"{_label(entry.provenance)}, {entry.data.tool}{ran}"
+    )
 
 
 def _label(where: Provenance) -> str:

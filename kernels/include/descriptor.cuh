@@ -3,6 +3,7 @@
 
 #include "mbarrier.cuh"
 
+// [descriptor]
 // A K-major tile of 16-bit elements, rows of 64 (128 bytes), written by TMA with the 128-byte
 // swizzle. Eight rows make one 1024-byte swizzle atom; the next eight rows follow it.
 //   bits  0–13  start address >> 4
@@ -13,3 +14,4 @@ __device__ inline unsigned long long descriptor_k_major_128b(const void* tile) {
   constexpr unsigned long long kFixed = (1ull << 62) | (1024ull >> 4 << 32) | (1ull << 16);
   return kFixed | ((shared_address(tile) & 0x3ffff) >> 4);
 }
+// [/descriptor]

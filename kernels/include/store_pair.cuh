@@ -3,6 +3,7 @@
 
 #include "half.cuh"
 
+// [store]
 // Columns `column` and `column + 1` of one row of C. With an odd N every second row starts at an
 // odd element, where a 4-byte store would be misaligned; so those go one by one.
 __device__ inline void store_pair(half* c, int m, int n, int row, int column, float first,
@@ -17,3 +18,4 @@ __device__ inline void store_pair(half* c, int m, int n, int row, int column, fl
     if (column + 1 < n) target[1] = packed >> 16;
   }
 }
+// [/store]
