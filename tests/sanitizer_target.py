@@ -1,0 +1,56 @@
+"""What compute-sanitizer runs: one small launch of a kernel, or of a control that must be caught.
+
+python sanitizer_target.py v1_wgmma
+python sanitizer_target.py memcheck
+"""
+
+import sys
+
+import cupy
+import numpy
+
+from hopper import compile_cuda, compile_kernel, find_hopper, plan
+
+# One kernel for each tool, with just the fault that the tool is for.
+CONTROLS = {
+    "memcheck": "out[threadIdx.x + 1000000] = 1;",
+    "initcheck": "out[threadIdx.x] = unwritten[threadIdx.x];",
+    "racecheck": """
+        __shared__ int shared[128];
+        shared[threadIdx.x] = threadIdx.x;
+        out[threadIdx.x] = shared[(threadIdx.x + 32) % 128];""",
+    "synccheck": "if (threadIdx.x < 40) __syncthreads(); out[threadIdx.x] = 1;",
+}
+
+
+def run_control(name: str) -> None:
+    """Launch the control of one tool."""
+    source = f"""
+extern "C" __global__ void control(int* out, const int* unwritten) {{
+  {CONTROLS[name]}
+}}"""
+    out, unwritten = cupy.zeros(128, "int32"), cupy.empty(128, "int32")
+    find_hopper().launch(compile_cuda(source), (1, 1, 1), (128, 1, 1), (out, unwritten), 0)
+
+
+def run_kernel(name: str) -> None:
+    """Launch a kernel of the ladder on ragged sizes: partial tiles on every side, odd N."""
+    m, n, k = 193, 259, 200
+    random = numpy.random.default_rng(0)
+    a, b = (
+        cupy.asarray(random.standard_normal(shape).astype("float16")) for shape in ((m, k), (n, k))
+    )
+    c = cupy.asarray(numpy.full((m, n), numpy.nan, "float16"))
+    plan(compile_kernel(name), a, b, c).run()
+    assert not numpy.isnan(c.get()).any(), "an element of C was never written"
+
+
+if __name__ == "__main__":
+    # CuPy's pool hands out parts of larger blocks, in which an access out of bounds is no error.
+    cupy.cuda.set_allocator(None)
+    target = sys.argv[1]
+    if target in CONTROLS:
+        run_control(target)
+    else:
+        run_kernel(target)
+    cupy.cuda.Device().synchronize()
