@@ -195,7 +195,11 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.columns)
+        # A heading that says nothing is none: an empty corner is an empty cell.
+        head = "".join(
+            f'<th scope="col">{html.escape(name)}</th>' if name else "<td></td>"
+            for name in self.columns
+        )
         body = "".join(
             "<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in self.rows
         )
