@@ -2,11 +2,11 @@
 
     python -m hopper.recording --out FOLDER [--kernel NAME ...] [--parts PART ...] [--minutes N]
 
-Each kernel has parts: timing, tuning, counters (under ncu), chapter (executed as a notebook) and,
-when asked for, mutants. A part is a process of its own with a time limit, so one that fails or
-hangs costs its own entries only; it is named at the end, and the exit status is 1. The bundle,
-``FOLDER/<gpu>/<kernel>.json``, is written again after each part. On the machine that has the
-git checkout, ``python -m hopper.records merge FOLDER`` installs it into results/.
+Each kernel has parts: timing, tuning, counters (under ncu), experiments, chapter (executed as a
+notebook) and, when asked for, mutants. A part is a process of its own with a time limit, so one
+that fails or hangs costs its own entries only; it is named at the end, and the exit status is 1.
+The bundle, ``FOLDER/<gpu>/<kernel>.json``, is written again after each part. On the machine that
+has the git checkout, ``python -m hopper.records merge FOLDER`` installs it into results/.
 """
 
 import argparse
@@ -29,9 +29,11 @@ from hopper.bench import PEER, checked_pair, inputs_on, interleaved, timed_entry
 from hopper.compile import Program, advisories, compile_kernel, kernel_names, nvrtc_version
 from hopper.counters import OPTIONS, profile
 from hopper.errors import CheckError, CompileError, HopperError, RecordError
+from hopper.experiments import Experiment, experiments_of
 from hopper.gemm import Problem
 from hopper.mutants import Mutation, compile_mutation, mutations, try_on_hopper
 from hopper.paths import RESULTS, ROOT
+from hopper.plans import PLANS
 from hopper.processes import environment, run_group
 from hopper.provenance import collect, source
 from hopper.records import (
@@ -53,61 +55,22 @@ from hopper.schema import (
     Entry,
     Mutants,
     Profile,
+    Sweep,
     Tuning,
     TuningRow,
     parse_entry,
 )
 
-
-@dataclass(frozen=True)
-class KernelPlan:
-    """What is recorded of a kernel.
-
-    ``problems``: timed in burst mode as written; the headline problem in sustained mode too.
-    ``configurations``: ``-D`` names of the tuning table, at the headline problem.
-    """
-
-    problems: tuple[Problem, ...]
-    configurations: tuple[dict[str, int], ...]
-
-
-def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
-    """Configurations that set TILE_M and TILE_N."""
-    return tuple({"TILE_M": m, "TILE_N": n} for m, n in sizes)
-
-
-PLANS: dict[str, KernelPlan] = {
-    "v1_wgmma": KernelPlan(
-        problems=(
-            HEADLINE,
-            Problem(4096, 4096, 4096),
-            Problem(2048, 2048, 2048),
-            Problem(1024, 1024, 1024),
-            Problem(8191, 8190, 8184),
-            Problem(1408, 1536, 8192),  # 132 tiles: one block an SM
-            Problem(2304, 2816, 8192),  # 396 tiles: three blocks an SM
-        ),
-        configurations=tiles(
-            (64, 64),
-            (64, 128),
-            (64, 192),
-            (64, 256),
-            (128, 64),
-            (128, 96),
-            (128, 128),
-            (128, 160),
-            (128, 192),
-            (128, 224),
-            (128, 248),
-            (192, 128),
-            (256, 64),
-        ),
-    ),
-}
-
 # Seconds that a part may take.
-LIMITS = {"timing": 150, "tuning": 120, "counters": 150, "chapter": 240, "mutants": 400}
-DEFAULT_PARTS = ("timing", "tuning", "counters", "chapter")
+LIMITS = {
+    "timing": 150,
+    "tuning": 120,
+    "counters": 150,
+    "experiments": 240,
+    "chapter": 240,
+    "mutants": 400,
+}
+DEFAULT_PARTS = ("timing", "tuning", "counters", "experiments", "chapter")
 LEAST_SECONDS = 15
 # What a part keeps back of its time, to end its own subprocess before it is ended itself.
 RESERVE_SECONDS = 10
@@ -153,6 +116,8 @@ def timing(kernel: str, seconds: float) -> Iterator[Entry]:
 
 def tuning(kernel: str, seconds: float) -> Iterator[Entry]:
     """The table over configurations. A row that cannot be launched is kept with its reason."""
+    if not PLANS[kernel].configurations:
+        return
     gpu = find_hopper()
     arrays = inputs_on(gpu, HEADLINE)
     rows = []
@@ -215,6 +180,8 @@ def short_reason(message: str) -> str:
 
 def counters(kernel: str, seconds: float) -> Iterator[Entry]:
     """Hardware counters of the kernel as written and of cuBLAS's, on the headline problem."""
+    if HEADLINE not in PLANS[kernel].problems:
+        return
     command = [sys.executable, "-m", "hopper.recording", "launch", kernel]
     found = profile(command, timeout=seconds, environment=environment())
     own, peer = split_profiles(kernel, found.profiles)
@@ -254,6 +221,22 @@ def launch(kernel: str) -> None:
     pair.peer()
     gpu.synchronize()
     cupy.cuda.runtime.profilerStop()
+
+
+def experiments(kernel: str, seconds: float) -> Iterator[Entry]:
+    """The kernel's experiments, each a sweep or a probe."""
+    gpu, program = find_hopper(), compile_kernel(kernel)
+
+    def of(one: Experiment) -> Iterator[Entry]:
+        say(f"  {one.name}")
+        data = one.run(gpu, program)
+        if data.name != one.name:
+            raise HopperError(f"{one.name}: its data is named {data.name!r}; name both alike")
+        provenance = collect(gpu, program.nvrtc)
+        kind = "sweep" if isinstance(data, Sweep) else "probe"
+        yield Entry(kernel, kind, identity_of(program), provenance, data)
+
+    yield from each(of, experiments_of(kernel))
 
 
 def chapter(kernel: str, seconds: float) -> Iterator[Entry]:
@@ -303,6 +286,7 @@ PARTS: dict[str, Callable[[str, float], Iterator[Entry]]] = {
     "timing": timing,
     "tuning": tuning,
     "counters": counters,
+    "experiments": experiments,
     "chapter": chapter,
     "mutants": mutants,
 }
@@ -349,7 +333,7 @@ def describe(entry: Entry) -> str:
 
 
 @dataclass
-class Session:
+class Bundle:
     """One recording: where it goes, how long it may take, what failed."""
 
     out: Path
@@ -434,21 +418,21 @@ def record(out: Path, kernels: list[str], parts: list[str], minutes: float) -> i
     out.mkdir(parents=True, exist_ok=True)
     gpu = find_hopper()
     say(f"commit {commit[:10]} on {gpu.gpu}, {gpu.sm_count} SMs, NVRTC {nvrtc_version()}")
-    session = Session(out, gpu.gpu, time.monotonic() + 60 * minutes, [])
+    bundle = Bundle(out, gpu.gpu, time.monotonic() + 60 * minutes, [])
     if pinned_nvrtc() not in (None, nvrtc_version()):
-        session.failures.append(
+        bundle.failures.append(
             f"NVRTC here is {nvrtc_version()} and requirements.txt pins {pinned_nvrtc()}: the "
             f"recording will read 'other compiler' wherever the pinned one is used"
         )
     for kernel in kernels:
         if kernel not in PLANS:
-            session.failures.append(f"{kernel}: no plan in hopper.recording.PLANS")
+            bundle.failures.append(f"{kernel}: no plan in hopper.recording.PLANS")
             continue
-        session.record(kernel, parts)
-    for failure in session.failures:
+        bundle.record(kernel, parts)
+    for failure in bundle.failures:
         say(f"FAILED {failure}")
     say(f"bundle in {out}")
-    return 1 if session.failures else 0
+    return 1 if bundle.failures else 0
 
 
 def main(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@ from hopper import (
     bench,
     compile_kernel,
     counters,
+    experiments,
     kernel_names,
     notebooks,
     provenance,
@@ -30,6 +31,7 @@ from hopper.check import Worst, check, reference_rows
 from hopper.errors import CompileError, HopperError, RecordError
 from hopper.gemm import Problem
 from hopper.mutants import mutations
+from hopper.plans import KernelPlan
 from hopper.processes import environment, run_group
 from hopper.records import HEADLINE, NoRecording
 
@@ -1013,7 +1015,7 @@ def test_another_compiler_than_the_pinned_one_is_reported(recorder, capsys, monk
 
 def test_every_kernel_has_a_plan_whose_configurations_mean_something():
     for kernel, plan in recording.PLANS.items():
-        assert HEADLINE in plan.problems
+        assert HEADLINE in plan.problems or experiments.experiments_of(kernel)
         for defines in plan.configurations:
             program, reason = recording.compiled_or_refused(kernel, defines)
             assert program if reason is None else "\n" not in reason
@@ -1073,9 +1075,48 @@ def test_without_a_gpu_the_recorder_refuses_in_a_sentence(results, tmp_path):
 
 @pytest.mark.hopper
 def test_on_hopper_a_part_records_its_entries(tmp_path, monkeypatch):
-    monkeypatch.setitem(recording.PLANS, KERNEL, recording.KernelPlan((SMALL,), ()))
+    monkeypatch.setitem(recording.PLANS, KERNEL, KernelPlan((SMALL,), ()))
     monkeypatch.setattr(provenance, "source", lambda: provenance.Source(COMMIT, True))
     path = tmp_path / "entries.json"
     recording.run_part("timing", KERNEL, path, 60)
     (found,) = recording.read_entries(KERNEL, path)
     assert found.data.problem == SMALL and min(found.data.samples_ms) > 0
+
+
+# Experiments
+
+
+@pytest.fixture
+def one_experiment(monkeypatch):
+    """The book with a single experiment, named like the example sweep."""
+    sweep = example("sweep")
+    one = experiments.Experiment(KERNEL, sweep.name, lambda gpu, program: sweep)
+    monkeypatch.setattr(experiments, "registered", lambda: (one,))
+    return one
+
+
+def test_an_experiment_is_recorded_and_read_back(results, one_experiment, monkeypatch):
+    monkeypatch.setattr(recording, "find_hopper", lambda: None)
+    monkeypatch.setattr(recording, "collect", lambda *_: WHERE)
+    (found,) = recording.experiments(KERNEL, 60)
+    write(found)
+    read = experiments.experiment(KERNEL, one_experiment.name)
+    assert (read.kind, read.data) == ("sweep", example("sweep"))
+
+
+def test_an_experiment_that_is_missing_or_unknown_is_told_apart(results, one_experiment):
+    write(entry(timing()))
+    with pytest.raises(NoRecording, match="no recording of this variant"):
+        experiments.experiment(KERNEL, one_experiment.name)
+    with pytest.raises(HopperError, match=f"no such experiment.*{one_experiment.name}"):
+        experiments.experiment(KERNEL, "nonsense")
+    states = {found.what: found.state for found in records.check_records() if not found.ok}
+    assert "no experiment" in states[KERNEL]
+
+
+def test_an_experiment_whose_data_has_another_name_is_refused(one_experiment, monkeypatch):
+    other = dataclasses.replace(one_experiment, name="another")
+    monkeypatch.setattr(experiments, "registered", lambda: (other,))
+    monkeypatch.setattr(recording, "find_hopper", lambda: None)
+    with pytest.raises(HopperError, match="name both alike"):
+        list(recording.experiments(KERNEL, 60))

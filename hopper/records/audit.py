@@ -20,7 +20,7 @@ from hopper.records.store import (
     size_of,
     write_record,
 )
-from hopper.schema import Chapter, Entry, Timing
+from hopper.schema import Chapter, Entry, Probe, Sweep, Timing
 
 
 def merge(folder: Path) -> list[Path]:
@@ -82,10 +82,28 @@ def _check_kernel(kernel: str, gpu: str) -> list[Finding]:
         clean = "" if entry.provenance.clean else ", made from a changed tree"
         ok = state == "fresh" and entry.provenance.clean
         findings.append(Finding(_title(entry), state + clean, entry.provenance.date[:10], ok))
-    if not any(_is_headline(entry) for entry in record.entries):
-        missing = f"no burst timing at {size_of(HEADLINE)} as written; {AGAIN}"
-        findings.append(Finding(kernel, missing, "", False))
-    return findings
+    return findings + [
+        Finding(kernel, f"{missing}; {AGAIN}", "", False) for missing in _missing(record)
+    ]
+
+
+def _missing(record: Record) -> list[str]:
+    """What the kernel's plan asks for and its record lacks, in words."""
+    # Both speak about records, so they are loaded after this package.
+    from hopper.experiments import experiments_of
+    from hopper.plans import PLANS
+
+    if record.kernel not in PLANS:
+        return ["no plan in hopper/plans.py says what to record"]
+    lacking = []
+    timed = any(_is_headline(entry) for entry in record.entries)
+    if HEADLINE in PLANS[record.kernel].problems and not timed:
+        lacking.append(f"no burst timing at {size_of(HEADLINE)} as written")
+    done = {e.data.name for e in record.entries if isinstance(e.data, (Sweep, Probe))}
+    for one in experiments_of(record.kernel):
+        if one.name not in done:
+            lacking.append(f"no experiment {one.name!r}")
+    return lacking
 
 
 def _is_headline(entry: Entry) -> bool:

@@ -1,0 +1,54 @@
+"""What is recorded of each kernel: problems, configurations. The status page and CI ask for it."""
+
+from dataclasses import dataclass
+
+from hopper.gemm import Problem
+from hopper.records.store import HEADLINE
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """What is recorded of a kernel.
+
+    ``problems``: timed in burst mode as written; the headline problem in sustained mode too.
+    ``configurations``: ``-D`` names of the tuning table, at the headline problem. A kernel that is
+    no GEMM has neither; what it shows is in its experiments.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    configurations: tuple[dict[str, int], ...] = ()
+
+
+def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
+    """Configurations that set TILE_M and TILE_N."""
+    return tuple({"TILE_M": m, "TILE_N": n} for m, n in sizes)
+
+
+PLANS: dict[str, KernelPlan] = {
+    "v1_wgmma": KernelPlan(
+        problems=(
+            HEADLINE,
+            Problem(4096, 4096, 4096),
+            Problem(2048, 2048, 2048),
+            Problem(1024, 1024, 1024),
+            Problem(8191, 8190, 8184),
+            Problem(1408, 1536, 8192),  # 132 tiles: one block an SM
+            Problem(2304, 2816, 8192),  # 396 tiles: three blocks an SM
+        ),
+        configurations=tiles(
+            (64, 64),
+            (64, 128),
+            (64, 192),
+            (64, 256),
+            (128, 64),
+            (128, 96),
+            (128, 128),
+            (128, 160),
+            (128, 192),
+            (128, 224),
+            (128, 248),
+            (192, 128),
+            (256, 64),
+        ),
+    ),
+}
