@@ -81,6 +81,13 @@ def test_formulas_are_set_by_the_mathjax_that_is_shipped(site):
     assert (folder / "LICENSE").is_file()
 
 
+def test_no_page_or_download_holds_a_path_of_this_machine(site):
+    paths = {str(ROOT), str(site.folder.parent), str(Path.home())} - {"/"}
+    texts = [p for p in site.folder.rglob("*") if p.suffix in {".html", ".ipynb", ".js", ".md"}]
+    found = [p.name for p in texts if any(path in p.read_text() for path in paths)]
+    assert found == []
+
+
 def test_two_builds_from_scratch_are_the_same_bytes(site, tmp_path):
     """The second one stops at a failing cell, as `make html` does; a sound book has none."""
     again = build(ROOT, tmp_path)
