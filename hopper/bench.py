@@ -80,6 +80,13 @@ class Measurement:
         return math.nan if clock is None else clock
 
     @property
+    def peer_clock_mhz(self) -> float:
+        """The same while cuBLAS ran; the kernel's own in burst mode, where both take turns."""
+        conditions = self.peer_conditions or self.conditions
+        clock = conditions.clock_mhz if conditions else None
+        return math.nan if clock is None else clock
+
+    @property
     def report(self) -> str:
         """What the result was compared with before it was timed, and how it came out."""
         return self.check.report if self.check else self.missing

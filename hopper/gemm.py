@@ -18,7 +18,8 @@ from hopper.facts import LaunchFacts
 from hopper.tensormap import TensorMap
 
 DTYPES = ("float16",)
-_INT_MAX = 2**31 - 1
+# Row, column and K indices are 32 bits and run past the matrix by less than one tile.
+_SIZE_MAX = 2**31 - 256
 _GRID_Y_MAX = 65535  # blocks; CUDA C++ Programming Guide, compute capabilities
 
 
@@ -195,10 +196,10 @@ def _require_sizes(m: int, n: int, k: int) -> None:
     for name, value in (("M", m), ("N", n), ("K", k)):
         if value < 1:
             raise ProblemError(f"{name}={value}: {name} is at least 1; leave empty products out")
-        if value > _INT_MAX:
+        if value > _SIZE_MAX:
             raise ProblemError(
-                f"{name}={value}: a kernel counts {name} in 32 bits, up to {_INT_MAX}; split the "
-                f"matrix"
+                f"{name}={value}: a kernel counts {name} in 32 bits, a tile past the edge included: "
+                f"at most {_SIZE_MAX}; split the matrix"
             )
     if k % 8:
         raise ProblemError(

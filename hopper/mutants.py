@@ -54,14 +54,14 @@ MUTATIONS = (
     Mutation(
         "v1_wgmma",
         "no wait_group",
-        "the accumulators may be read, and the tiles overwritten, only after wait_group",
+        "a warp may read its accumulators, and let go of the tiles, only after wait_group",
         "    wgmma_wait_group<0>();\n",
         "",
     ),
     Mutation(
         "v1_wgmma",
         "no mbarrier wait",
-        "what TMA wrote is visible only to a thread that saw the barrier's phase complete",
+        "what TMA wrote is visible only to those who saw the barrier's phase complete",
         "    mbarrier_wait_parity(&loaded, phase);\n",
         "",
     ),
@@ -82,7 +82,7 @@ MUTATIONS = (
     Mutation(
         "v1_wgmma",
         "no trailing barrier",
-        "a tile may be overwritten only after all four warps' reads of it have retired",
+        "a tile may be overwritten only when all four warps' reads of it have retired",
         "    __syncthreads();  // every warp's",
         "    // every warp's",
     ),

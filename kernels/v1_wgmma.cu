@@ -6,8 +6,9 @@
 // one instruction together, and it finishes later: fence, mma, commit, wait.
 // It waits for each load and then for each product, so load and compute take turns.
 //
-// Any M and N (TMA fills with zeros, the store is guarded). K is a multiple of 8, because TMA
-// needs rows of a multiple of 16 bytes. Launch: ceil(M / TILE_M) × ceil(N / TILE_N) blocks of 128.
+// Any M and N (TMA fills with zeros, the store is guarded) whose tiles fit the grid. K is a
+// multiple of 8, because TMA needs rows of a multiple of 16 bytes.
+// Launch: ceil(M / TILE_M) × ceil(N / TILE_N) blocks of 128 threads.
 #include "descriptor.cuh"
 #include "launch_facts.cuh"
 #include "mbarrier.cuh"
@@ -57,7 +58,7 @@ v1_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
 
   if (threadIdx.x == 0) {
     mbarrier_init(&loaded, 1);  // one arrival a phase: the thread that asks TMA
-    fence_proxy_async();        // TMA will credit its bytes to this barrier
+    fence_proxy_async();        // as older CUDA guides ask; recent PTX needs only what follows
   }
   __syncthreads();
   // [/setup]
@@ -65,7 +66,7 @@ v1_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
   float d[TILE_M / WGMMA_M][TILE_N / 2];  // this thread's share of the tile's fp32 accumulators
   unsigned phase = 0;
 
-#pragma unroll 1  // no faster unrolled, and the PTX stays short enough to read
+#pragma unroll 1  // the PTX stays short enough to read
   for (int k0 = 0; k0 < k; k0 += TILE_K) {
     // [load]
     if (threadIdx.x == 0) {

@@ -9,6 +9,7 @@
 //   bits  0–13  start address >> 4
 //   bits 16–29  leading byte offset >> 4: unused in this mode, 1 by convention
 //   bits 32–45  stride byte offset >> 4: 1024 bytes from one group of eight rows to the next
+//   bits 49–51  base offset: 0, for tiles that start on a multiple of 1024 bytes
 //   bits 62–63  swizzle mode: 1 = 128 bytes
 __device__ inline unsigned long long descriptor_k_major_128b(const void* tile) {
   constexpr unsigned long long kFixed = (1ull << 62) | (1024ull >> 4 << 32) | (1ull << 16);

@@ -19,7 +19,8 @@ __device__ inline void mbarrier_arrive_expect_tx(unsigned long long* barrier, un
                :: "r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Any number of threads: returns once the phase of this parity (0, 1, 0, 1 …) has completed.
+// Any number of threads: returns once the phase of this parity (0, 1, 0, 1 …) has completed. One
+// bit is enough, because nobody can be more than one phase behind.
 // What the phase waited for, TMA's writes included, is then visible to the caller.
 __device__ inline void mbarrier_wait_parity(unsigned long long* barrier, unsigned parity) {
   asm volatile(
@@ -31,8 +32,8 @@ __device__ inline void mbarrier_wait_parity(unsigned long long* barrier, unsigne
       "}\n" :: "r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Every thread that wrote shared memory by ordinary instructions (mbarrier.init is one), before
-// TMA or wgmma touches it: they go through another path to memory, the async proxy.
+// Every thread that wrote shared memory by ordinary stores, before TMA or wgmma reads it: they go
+// through another path to memory, the async proxy.
 __device__ inline void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

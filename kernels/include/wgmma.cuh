@@ -23,8 +23,9 @@ __device__ inline void wgmma_commit_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Waits until at most `kPending` of the latest groups are still running. Only then may their
-// accumulators be read and the shared memory they read be overwritten.
+// Waits until at most `kPending` of the latest groups are still running. Then this warp may read
+// the others' accumulators; the shared memory they read may be overwritten once all four warps
+// have come this far.
 template <int kPending>
 __device__ inline void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(kPending) : "memory");
