@@ -378,7 +378,7 @@ def interleaved(
     mode: str = "burst",
 ) -> Timed:
     """Time two launches in turns on the current stream; both were run at least once before."""
-    clocks = _Clocks(gpu)
+    clocks = Clocks(gpu)
     estimate = _estimate(clocks, run, peer)
     timed = _sustained if mode == "sustained" else _burst
     return timed(clocks, run, peer, estimate)
@@ -397,8 +397,11 @@ class Estimate:
     launches: int
 
 
-class _Clocks:
-    """The clock probe, which also is the gate that holds the GPU while launches are queued."""
+class Clocks:
+    """The clock probe, which also is the gate that holds the GPU while launches are queued.
+
+    Everything is queued on CuPy's current stream.
+    """
 
     def __init__(self, gpu: HopperGpu) -> None:
         import cupy
@@ -448,7 +451,7 @@ class _Clocks:
         return power.region_clock_mhz(first, second), power.spin_clock_mhz(second)
 
 
-def _estimate(clocks: _Clocks, run, peer) -> Estimate:
+def _estimate(clocks: Clocks, run, peer) -> Estimate:
     """Warm up, and learn how long a launch of each takes on the GPU and on the host."""
     for _ in range(WARM_UP):
         run()
@@ -492,7 +495,7 @@ def gate_ns(queueing_ns: float, launches: int) -> int:
     return int(2 * queueing_ns * launches) + 50_000
 
 
-def _burst(clocks: _Clocks, run, peer, estimate: Estimate) -> Timed:
+def _burst(clocks: Clocks, run, peer, estimate: Estimate) -> Timed:
     launches = launches_per_sample(min(estimate.own_ms, estimate.peer_ms))
     pairs = pairs_for(launches * (estimate.own_ms + estimate.peer_ms))
     triples = []
@@ -536,7 +539,7 @@ class _Block:
     spin_mhz: float | None
 
 
-def _sustained(clocks: _Clocks, run, peer, estimate: Estimate) -> Timed:
+def _sustained(clocks: Clocks, run, peer, estimate: Estimate) -> Timed:
     fastest = min(estimate.own_ms, estimate.peer_ms)
     if fastest < SUSTAINED_LEAST_MS:
         raise ProblemError(
@@ -560,7 +563,7 @@ def _sustained(clocks: _Clocks, run, peer, estimate: Estimate) -> Timed:
     )
 
 
-def _block(clocks: _Clocks, launch, half: int) -> _Block:
+def _block(clocks: Clocks, launch, half: int) -> _Block:
     """Launch for about a second, and time the second half of it."""
     for _ in range(half):
         launch()

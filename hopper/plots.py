@@ -37,6 +37,7 @@ _LINE_COLOURS = ("accent", "warm", "leaf", "plum", "peer", "ink")
 
 _ROW = 62
 _BAR = 26
+NOT_RECORDED = "not recorded, so not drawn"
 
 
 @contextmanager
@@ -173,6 +174,7 @@ def lines(
     x_ticks  where to write numbers under the axis; given, the x axis is logarithmic when they
              are powers of two, as sizes of matrices are
     ceiling  (label, value) of a dashed line
+    A NaN is a gap; where there is nothing else, as without a recording, the figure says so.
     Raises ProblemError for an empty series, x and y of different lengths, more lines than markers.
     """
     if not series or len(series) > len(_MARKERS):
@@ -212,14 +214,21 @@ def lines(
         y = 20 + 23 * index
         sheet.plot([MARGIN + 2, MARGIN + 22, MARGIN + 42], [y, y, y], **style)
         _text(sheet, MARGIN + 54, y, name)
-    highest = max(max(ys) for _, ys in series.values())
+    known = [y for _, ys in series.values() for y in ys if math.isfinite(y)]
+    highest = max(known, default=0)
+    if not known:
+        middle = head + 34 + plot_height / 2
+        _text(
+            sheet, (left + WIDTH - MARGIN) / 2, middle, NOT_RECORDED, anchor="center", italic=True
+        )
     if ceiling:
         y = 20 + 23 * len(series)
         style = dict(color=light("ink"), linewidth=1.4, linestyle=(0, (4, 3)))
         axes.axhline(ceiling[1], **style)
         sheet.plot([MARGIN + 2, MARGIN + 42], [y, y], **style)
         _text(sheet, MARGIN + 54, y, f"{ceiling[0]}: {ceiling[1]:,.{digits}f}")
-        highest = max(highest, ceiling[1])
+        if math.isfinite(ceiling[1]):
+            highest = max(highest, ceiling[1])
     axes.set_ylim(0, highest * 1.08 or 1)
     if x_ticks is not None:
         if all(tick > 0 and math.log2(tick).is_integer() for tick in x_ticks):
@@ -229,7 +238,7 @@ def lines(
     _text(sheet, MARGIN, head + 16, y_label, colour="muted")
     _text(sheet, WIDTH - MARGIN, height - 18, x_label, colour="muted", anchor="right")
     rows = tuple(
-        (name, f"{x:g}", f"{y:,.{digits}f}")
+        (name, f"{x:g}", f"{y:,.{digits}f}") if math.isfinite(y) else (name, "—", "—")
         for name, (xs, ys) in series.items()
         for x, y in zip(xs, ys, strict=True)
     )

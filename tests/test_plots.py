@@ -245,6 +245,24 @@ def test_refusals(call, message):
         call()
 
 
+def test_lines_leave_a_gap_for_nan_and_say_when_nothing_was_recorded():
+    nan = math.nan
+    some = {"a": ([1, 2, 4], [1.0, nan, 3.0])}
+    gap = plots.lines(some, title="t", alt="a", x_label="x", y_label="y", x_ticks=[1, 2, 4])
+    assert gap.rows == (("a", "1", "1"), ("a", "—", "—"), ("a", "4", "3"))
+    assert plots.NOT_RECORDED not in gap.svg
+    nothing = plots.lines(
+        {"a": ([nan], [nan]), "b": ([nan], [nan])},
+        title="t",
+        alt="a",
+        x_label="x",
+        y_label="y",
+        x_ticks=[1, 2, 4],
+        ceiling=("top", nan),
+    )
+    assert plots.NOT_RECORDED in nothing.svg
+
+
 def test_importing_plots_does_not_import_matplotlib():
     code = "import sys, hopper.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

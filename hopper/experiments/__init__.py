@@ -2,12 +2,16 @@
 
 An experiment belongs to a kernel and is stale when that kernel changes. It runs on a Hopper GPU,
 inside ``make record``, and gives a Sweep (curves over an axis) or a Probe (arrays); a chapter reads
-it back with ``experiment(kernel, name)``. One module a chapter; this one lists them.
+it back with ``experiment(kernel, name)``, or a Sweep with ``curves``, which leaves gaps where
+nothing was recorded. One module a chapter; this one lists them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy
 
 from hopper.compile import Program
 from hopper.errors import HopperError
@@ -52,3 +56,51 @@ def experiment(kernel: str, name: str, *, gpu: str = GPU) -> Entry:
             if entry.data.name == name and freshness(entry) != "stale":
                 return entry
     raise NoRecording(f"{kernel}, {name}: no recording of this variant on {gpu}")
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A recorded Sweep, for a page. Where nothing was recorded every number is NaN.
+
+    ``x``: values of the axis. ``label``: the recording, for beside a plot, or why there is none.
+    """
+
+    x: numpy.ndarray
+    label: str
+    sweep: Sweep | None
+
+    def __getitem__(self, series: str) -> numpy.ndarray:
+        """One curve, a value for each of ``x``. Raises HopperError for a name that is none."""
+        if self.sweep is None:
+            return numpy.array([math.nan])
+        if series not in self.sweep.series:
+            listed = ", ".join(self.sweep.series)
+            raise HopperError(f"{series!r}: {self.sweep.name} has no such curve; it has {listed}")
+        return numpy.array(self.sweep.series[series])
+
+    def at(self, series: str, x: float) -> float:
+        """The value of a curve measured at exactly ``x``. Raises HopperError elsewhere."""
+        values = dict(zip(self.x.tolist(), self[series].tolist(), strict=True))
+        if self.sweep is None:
+            return math.nan
+        if x not in values:
+            raise HopperError(f"{x}: {self.sweep.name} was measured at {self.x.tolist()}")
+        return values[x]
+
+    def lines(self, *series: str) -> dict[str, tuple[list[float], list[float]]]:
+        """Curves as ``hopper.plots.lines`` takes them."""
+        return {name: (self.x.tolist(), self[name].tolist()) for name in series}
+
+
+def curves(kernel: str, name: str, *, gpu: str = GPU) -> Curves:
+    """A recorded Sweep of ``kernel``, with gaps where it was not recorded.
+
+    Raises HopperError for a name that is no experiment, RecordError for a damaged record.
+    """
+    try:
+        entry = experiment(kernel, name, gpu=gpu)
+    except NoRecording as error:
+        return Curves(numpy.array([math.nan]), str(error), None)
+    where = entry.provenance
+    label = f"{where.gpu}, {where.date[:10]}, recorded"
+    return Curves(numpy.array(entry.data.axis_values), label, entry.data)
