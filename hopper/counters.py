@@ -26,7 +26,18 @@ WANTED: dict[str, tuple[str, ...]] = {
         "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_elapsed",
         "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_elapsed",
     ),
+    # As warps execute them: a wgmma counts four times. The first counts mma.sync and wgmma alike.
+    "tensor_instructions": (
+        "sm__inst_executed_pipe_tensor_op_hmma.sum",
+        "sm__inst_executed_pipe_tensor.sum",
+    ),
     "wgmma_instructions": ("sm__inst_executed_pipe_tensor_op_gmma.sum",),
+    "ldmatrix_instructions": (
+        "smsp__inst_executed_op_ldsm.sum",
+        "sm__sass_inst_executed_op_ldsm.sum",
+        "smsp__sass_inst_executed_op_ldsm.sum",
+        "sm__inst_executed_pipe_lsu_mem_shared_cmd_read.sum",
+    ),
     "instructions": ("smsp__inst_executed.sum", "sm__inst_executed.sum"),
     "sm_throughput": ("sm__throughput.avg.pct_of_peak_sustained_elapsed",),
     "dram_read": ("dram__bytes_read.sum",),
@@ -37,6 +48,11 @@ WANTED: dict[str, tuple[str, ...]] = {
         "l1tex__data_bank_conflicts_pipe_lsu.sum",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
     ),
+    "ldmatrix_conflicts": ("sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",),
+    # Shared memory delivers at most 128 bytes in a wavefront.
+    "shared_load_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),
+    "wgmma_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",),
+    "wgmma_shared_bytes": ("sm__sass_data_bytes_mem_shared_op_gmma.sum",),
     "occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
     "registers": ("launch__registers_per_thread",),
     "static_shared": ("launch__shared_mem_per_block_static",),

@@ -45,6 +45,29 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
+        "v0_mma_sync",
+        "A read unswizzled",
+        "who reads a tile undoes the swizzle with which TMA wrote it",
+        "swizzled_128b(a_row, a_chunk)",
+        "a_row * 128 + a_chunk * 16",
+    ),
+    Mutation(
+        "v0_mma_sync",
+        "B addressed like A",
+        "ldmatrix fills registers in the order of the addresses, and A and B want different ones",
+        "        const int b_row = warp_column + j * 16 + lane / 16 * 8 + lane % 8;\n"
+        "        const int b_chunk = kk / 8 + lane / 8 % 2;\n",
+        "        const int b_row = warp_column + j * 16 + lane % 16;\n"
+        "        const int b_chunk = kk / 8 + lane / 16;\n",
+    ),
+    Mutation(
+        "v0_mma_sync",
+        "no trailing barrier",
+        "a tile may be overwritten only when all four warps have used what they read of it",
+        "    __syncthreads();  // every warp has",
+        "    // every warp has",
+    ),
+    Mutation(
         "v1_wgmma",
         "no wgmma.fence",
         "wgmma.fence orders the registers of D before the first wgmma of a sequence",

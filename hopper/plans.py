@@ -25,6 +25,32 @@ def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
 
 
 PLANS: dict[str, KernelPlan] = {
+    "v0_mma_sync": KernelPlan(
+        problems=(
+            HEADLINE,
+            Problem(4096, 4096, 4096),
+            Problem(2048, 2048, 2048),
+            Problem(1024, 1024, 1024),
+            Problem(8191, 8189, 8184),  # odd M and N, K no multiple of the tile
+            Problem(1408, 1536, 8192),  # 132 tiles: one block an SM
+            Problem(1536, 2816, 8192),  # 264 tiles: two blocks an SM
+        ),
+        configurations=tiles(
+            (64, 64),
+            (64, 128),
+            (64, 192),
+            (64, 256),
+            (96, 128),
+            (128, 64),
+            (128, 96),
+            (128, 128),
+            (128, 160),
+            (128, 192),
+            (128, 224),  # refused: it spills, and v1's does not
+            (192, 128),
+            (256, 64),
+        ),
+    ),
     "v1_wgmma": KernelPlan(
         problems=(
             HEADLINE,

@@ -8,6 +8,8 @@ import pytest
 from hopper.errors import ProblemError
 from hopper.figures import (
     issue_order,
+    ldmatrix_addresses,
+    mma_fragment,
     operand_path,
     operand_traffic,
     palette,
@@ -36,6 +38,8 @@ def drawings() -> dict[str, Figure]:
         "instructions": tile_to_instructions(128, 128, 64),
         "many": tile_to_instructions(256, 256, 128, outer="m"),
         "operands": operand_path(128, 256, 64),
+        "addresses": ldmatrix_addresses(),
+        "fragment": mma_fragment(31),
     }
 
 

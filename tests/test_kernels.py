@@ -16,6 +16,14 @@ from hopper.paths import INCLUDE, KERNELS
 
 # Configurations that a page shows; {} is what the file itself states.
 CONFIGURATIONS = {
+    "v0_mma_sync": [
+        {},
+        {"TILE_M": 64, "TILE_N": 64},
+        {"TILE_M": 64, "TILE_N": 256},
+        {"TILE_M": 96, "TILE_N": 128},
+        {"TILE_M": 128, "TILE_N": 192},
+        {"TILE_M": 256, "TILE_N": 64},
+    ],
     "v1_wgmma": [
         {},
         {"TILE_M": 64, "TILE_N": 64},
@@ -26,7 +34,10 @@ CONFIGURATIONS = {
     ],
 }
 # Instructions without which a kernel is not what its chapter says.
-EXPECTED = {"v1_wgmma": ["HGMMA", "UTMALDG", "SYNCS"]}
+EXPECTED = {
+    "v0_mma_sync": ["HMMA", "LDSM", "UTMALDG", "SYNCS"],
+    "v1_wgmma": ["HGMMA", "UTMALDG", "SYNCS"],
+}
 WGMMA_DEPTH = 16  # of K, for 16-bit types
 
 every_kernel = pytest.mark.parametrize("kernel", kernel_names())
@@ -59,6 +70,9 @@ def test_the_instructions_are_those_of_the_chapter(kernel, defines):
     for mnemonic in EXPECTED[kernel]:
         assert sass.count(mnemonic), f"{kernel} has no {mnemonic}"
     assert sass.count("LDL") == sass.count("STL") == 0
+    if "HGMMA" not in EXPECTED[kernel]:
+        assert sass.count("HGMMA") == 0
+        return
     # The last instruction of a group carries gsb0. A stage is one group; how often the compiler
     # unrolled the loop over stages is its own business.
     warpgroups = facts.threads // 128

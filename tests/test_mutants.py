@@ -8,6 +8,8 @@ from hopper.errors import HopperError
 
 # What ptxas says of each break; nothing means that only a run can tell.
 MESSAGES = {
+    "A read unswizzled": set(),
+    "B addressed like A": set(),
     "no wgmma.fence": {"C7519"},
     "no wait_group": {"C7517"},
     "no mbarrier wait": set(),

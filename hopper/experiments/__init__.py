@@ -33,7 +33,9 @@ class Experiment:
 
 def registered() -> tuple[Experiment, ...]:
     """Every experiment of the book."""
-    return ()
+    from hopper.experiments import v0_mma_sync
+
+    return v0_mma_sync.EXPERIMENTS
 
 
 def experiments_of(kernel: str) -> list[Experiment]:

@@ -1,6 +1,7 @@
 """Drawings of the book, each a function that returns a themed inline SVG `Figure`."""
 
 from .figure import Figure
+from .fragments import ldmatrix_addresses, mma_fragment
 from .instructions import issue_order, tile_to_instructions
 from .operands import operand_path, operand_traffic
 from .timeline import timeline
@@ -9,6 +10,8 @@ from .warpgroup import warpgroup_tile
 __all__ = [
     "Figure",
     "issue_order",
+    "ldmatrix_addresses",
+    "mma_fragment",
     "operand_path",
     "operand_traffic",
     "tile_to_instructions",
