@@ -3,7 +3,20 @@
 An answer left open (None) is no mistake; the check then says what to fill in.
 """
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy
+
+from hopper.backends import HopperGpu, available
+from hopper.compile import Program, advisories, compile_cuda
+from hopper.errors import CompileError
+from hopper.gemm import Problem
+from hopper.paths import KERNELS
+
+from hopper.compile import compile_kernel
+from hopper.mma_sync import addressing_lane
 
 # Fields of the shared-memory matrix descriptor (PTX ISA, "Matrix Descriptor Format"):
 # name, first bit, bits.
@@ -69,3 +82,175 @@ def fragment(answer: Callable[[int, int], tuple[int | None, int | None]], n: int
                 )
                 return
     print(f"right: all {64 * n} elements of a 64 × {n} tile")
+
+
+def lane_of_b(column: int, chunk: int) -> int:
+    """The lane that brings ldmatrix the address of 16 bytes of B, in a piece 16 columns wide.
+
+    ``chunk`` 0 is k 0–7, 1 is k 8–15. Register order is b0, b1 of columns 0–7, then of 8–15.
+    """
+    return addressing_lane(2 * (column // 8) + chunk, column % 8)
+
+
+def ldmatrix_b(answer: Callable[[int, int], int | None]) -> None:
+    """Check a map (column, chunk) → lane for B's ldmatrix.x4 on all 32 pieces."""
+    for column in range(16):
+        for chunk in range(2):
+            got = answer(column, chunk)
+            if got is None:
+                print("not answered yet: return a lane")
+                return
+            if got != lane_of_b(column, chunk):
+                print(
+                    f"not yet: column {column}, chunk {chunk}: your map says lane {got}; which "
+                    f"register must these 16 bytes end up in, and which lanes feed it?"
+                )
+                return
+    print("right: every lane brings the address of the piece that its register needs")
+
+
+COUNTED_TILE = (64, 256)
+
+
+def instructions(ldmatrix: int | None, mma: int | None) -> None:
+    """Check two counts against v0's machine code: what a warp executes in a K step, 64×256 tile."""
+    tile_m, tile_n = COUNTED_TILE
+    sass = compile_kernel("v0_mma_sync", TILE_M=tile_m, TILE_N=tile_n).sass()
+    for name, answer, mnemonic in (("ldmatrix", ldmatrix, "LDSM"), ("mma", mma, "HMMA")):
+        found = sass.count(mnemonic)
+        if answer is None:
+            verdict = "not answered yet"
+        elif answer == found:
+            verdict = f"{answer} is right: the code holds as many {mnemonic}"
+        elif answer == 4 * found:
+            verdict = f"not yet: {answer} is what all four warps execute; count one warp's"
+        else:
+            verdict = f"not yet: {answer} is not what the compiler made of it"
+        print(f"{name}: {verdict}")
+
+
+# ---- four blanks in a loop over K ---------------------------------------------------------------
+
+K_LOOP = KERNELS / "exercises" / "k_loop.cu"
+BLANKS = {1: "the fence", 2: "the step of the descriptors", 3: "the commit", 4: "the wait"}
+_LOOP = re.compile(r"(// \[loop\]\n).*?(  // \[/loop\])", re.DOTALL)
+_WGMMA = re.compile(
+    r"wgmma\.(fence|commit_group|wait_group|mma_async)\S*(?: \{[^}]*\}, (%rd\d+), (%rd\d+)| (\d+))?"
+)
+_ADDED = re.compile(r"add\.s64\s+(%rd\d+), (%rd\d+), (-?\d+);")
+
+
+@dataclass(frozen=True)
+class Issued:
+    """One instruction of the wgmma family, as PTX has it, in the order of the text.
+
+    ``op``: fence, mma_async, commit_group or wait_group. ``steps``: by how much the descriptors
+    of A and B exceed those of the first mma_async. ``pending``: groups that a wait leaves running.
+    """
+
+    op: str
+    steps: tuple[int, int] | None = None
+    pending: int | None = None
+
+
+def k_loop(loop: str) -> None:
+    """Check the loop over K of an exercise: ``loop`` is CUDA C++, with or without open blanks.
+
+    Without a GPU the loop is compiled, and its wgmma instructions are compared with the
+    solution's; with a Hopper GPU a loop that passes also runs, on whole numbers.
+    """
+    still_open = [f"{n} ({what})" for n, what in BLANKS.items() if f"__{n}__" in loop]
+    if still_open:
+        print(f"still open: blank {', '.join(still_open)}")
+        return
+    try:
+        program = compile_cuda(k_loop_source(loop), "k_loop")
+    except CompileError as error:
+        told = [line for line in str(error).splitlines() if "error:" in line]
+        print("it does not compile:", *(told or [str(error)]), sep="\n  ")
+        return
+    wrong = wrong_blank(issued(program.ptx), issued(compile_cuda(K_LOOP, "k_loop").ptx))
+    if wrong:
+        print(f"not yet: {wrong}")
+        for code, lines in advisories(program.log).items():
+            print(f"  the compiler noticed, {code}: {lines[0]}")
+        return
+    program.require_clean()
+    print("right: fence, four wgmmas 16 apart, commit, wait, as in the solution")
+    gpu = available()
+    print(k_loop_run(gpu, program) if gpu else "not run: there is no Hopper GPU here")
+
+
+def k_loop_source(loop: str) -> str:
+    """The exercise's kernel with ``loop`` in the place of its loop."""
+    text = loop.strip("\n") + "\n"
+    source, found = _LOOP.subn(lambda match: match[1] + text + match[2], K_LOOP.read_text())
+    assert found == 1, "k_loop.cu must mark one region named loop"
+    return source
+
+
+def issued(ptx: str) -> list[Issued]:
+    """The wgmma instructions of a PTX text without loops, descriptors followed to their start."""
+    added = {to: (base, int(by)) for to, base, by in _ADDED.findall(ptx)}
+
+    def start(register: str) -> tuple[str, int]:
+        offset = 0
+        while register in added:
+            register, by = added[register]
+            offset += by
+        return register, offset
+
+    found: list[Issued] = []
+    first: tuple[int, int] | None = None
+    for op, a, b, pending in _WGMMA.findall(ptx):
+        if op != "mma_async":
+            found.append(Issued(op, pending=int(pending) if pending else None))
+            continue
+        offsets = (start(a)[1], start(b)[1])
+        first = first or offsets
+        found.append(Issued(op, steps=(offsets[0] - first[0], offsets[1] - first[1])))
+    return found
+
+
+def wrong_blank(got: list[Issued], expected: list[Issued]) -> str | None:
+    """Which blank makes ``got`` differ from ``expected``, and how; None if they are alike."""
+    ops = [one.op for one in got]
+    products = ops.count("mma_async")
+    wanted = [one for one in expected if one.op == "mma_async"]
+    if products != len(wanted):
+        return f"the loop issues {products} wgmmas in its text and the solution {len(wanted)}"
+    first, last = ops.index("mma_async"), len(ops) - 1 - ops[::-1].index("mma_async")
+    if "fence" not in ops[:first]:
+        return "blank 1: nothing orders the accumulators' registers before the first wgmma"
+    steps = [one.steps for one in got if one.op == "mma_async"]
+    for number, (mine, theirs) in enumerate(zip(steps, wanted, strict=True)):
+        for operand, by, right in zip("AB", mine, theirs.steps, strict=True):
+            if by != right:
+                return (
+                    f"blank 2: wgmma {number} reads {operand} {16 * by} bytes into the tile; "
+                    f"16 columns of K further are two core matrices of 128 bytes, and a "
+                    f"descriptor counts in units of 16 bytes"
+                )
+    if "commit_group" not in ops[last:]:
+        return "blank 3: the wgmmas belong to no group, so a wait has nothing to wait for"
+    after = got[last + ops[last:].index("commit_group") :]
+    waits = [one for one in after if one.op == "wait_group"]
+    if not waits:
+        return "blank 4: nobody waits for the group before the accumulators are read"
+    if waits[-1].pending:
+        return (
+            f"blank 4: wait_group {waits[-1].pending} returns while a group still runs; "
+            f"the accumulators are read right behind it"
+        )
+    return None if got == expected else "more is issued than the solution needs"
+
+
+def k_loop_run(gpu: HopperGpu, program: Program) -> str:
+    """Run a compiled loop on whole numbers: what came out, in words."""
+    a, b = Problem(64, 16, 64, distribution="integers").inputs()
+    d = gpu.array(numpy.full((64, 16), numpy.nan, "float32"))
+    gpu.launch(program, (1, 1, 1), (128, 1, 1), (gpu.array(a), gpu.array(b), d), 0)
+    wrong = int((gpu.numpy(d) != a.astype("float64") @ b.astype("float64").T).sum())
+    if wrong:
+        return f"run on this GPU: {wrong} of {64 * 16} elements are wrong"
+    return f"run on this GPU: all {64 * 16} elements are right to the last bit"

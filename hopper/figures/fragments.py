@@ -153,7 +153,7 @@ def mma_fragment(lane: int) -> Figure:
         sheet.text(a_left, y, heading, anchor="start", fill="muted")
         for line in _lines(held):
             y += 19
-            sheet.text(a_left + 8, y, line, anchor="start", fit=d_left - a_left - 8)
+            sheet.text(a_left, y, line, anchor="start", fit=d_left - a_left)
         y += 25
     spoken = "; ".join(
         f"{register} holds {'(' + ', '.join(map(str, place)) + ')'}"
