@@ -441,6 +441,10 @@ class Clocks:
         """Milliseconds between two events that have happened."""
         return self._cupy.cuda.get_elapsed_time(start, end)
 
+    def wait(self, event) -> None:
+        """Wait until an event has happened; what was queued after it goes on."""
+        event.synchronize()
+
     def synchronize(self) -> None:
         """Wait for everything queued."""
         self._gpu.synchronize()

@@ -33,9 +33,10 @@ class Experiment:
 
 def registered() -> tuple[Experiment, ...]:
     """Every experiment of the book."""
-    from hopper.experiments import v0_mma_sync
+    # Each of these needs this module, so they are loaded late.
+    from hopper.experiments import measuring, v0_mma_sync
 
-    return v0_mma_sync.EXPERIMENTS
+    return (*v0_mma_sync.EXPERIMENTS, *measuring.EXPERIMENTS)
 
 
 def experiments_of(kernel: str) -> list[Experiment]:

@@ -1,0 +1,79 @@
+"""cuBLAS's product on a stream that is being captured into a CUDA graph.
+
+``cupy.matmul`` refuses such a stream, although cuBLAS itself can be captured (cuBLAS documentation,
+CUDA Graphs Support). So this calls cublasGemmEx directly, with the arguments ``cupy.matmul`` passes
+for fp16: fp32 compute, fp16 output, the default algorithm.
+"""
+
+import ctypes
+from collections.abc import Callable
+
+from hopper.errors import HopperError
+
+# From cublas_api.h and library_types.h.
+TRANSPOSED, AS_STORED = 1, 0
+FLOAT16, COMPUTE_FLOAT32, DEFAULT_ALGORITHM = 2, 68, 99
+# What cuBLAS allocates for itself on Hopper; its own must not be allocated during a capture.
+WORKSPACE_BYTES = 32 * 2**20
+
+
+class Cublas:
+    """A cuBLAS handle of one stream. Use it in a ``with`` block; products outlive neither."""
+
+    def __init__(self, stream) -> None:
+        import cupy
+
+        # CuPy's extension is linked against the cuBLAS that cupy.matmul uses, so symbols looked up
+        # through it are that library's, wherever it is installed.
+        self._library = ctypes.CDLL(cupy.cuda.cublas.__file__)
+        self._stream = stream
+        self._workspace = cupy.empty(WORKSPACE_BYTES, "uint8")
+        self._handle = ctypes.c_void_p()
+        self._one, self._zero = ctypes.c_float(1), ctypes.c_float(0)
+
+    def __enter__(self) -> "Cublas":
+        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        # In this order: a new stream takes the workspace away.
+        self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(self._stream.ptr))
+        workspace = ctypes.c_void_p(self._workspace.data.ptr)
+        size = ctypes.c_size_t(WORKSPACE_BYTES)
+        self._call("cublasSetWorkspace_v2", self._handle, workspace, size)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._call("cublasDestroy_v2", self._handle)
+
+    def product(self, a, b, c) -> Callable[[], None]:
+        """A launch of C (M, N) = A (M, K) · B (N, K)ᵀ; fp16 CuPy arrays, row-major.
+
+        The launch raises HopperError when cuBLAS refuses.
+        """
+        (m, k), n = a.shape, b.shape[0]
+        # cuBLAS thinks in columns, so it computes Cᵀ = B·Aᵀ, and sees A and B transposed.
+        arguments = (
+            self._handle,
+            TRANSPOSED,
+            AS_STORED,
+            n,
+            m,
+            k,
+            ctypes.byref(self._one),
+            ctypes.c_void_p(b.data.ptr),
+            FLOAT16,
+            k,
+            ctypes.c_void_p(a.data.ptr),
+            FLOAT16,
+            k,
+            ctypes.byref(self._zero),
+            ctypes.c_void_p(c.data.ptr),
+            FLOAT16,
+            n,
+            COMPUTE_FLOAT32,
+            DEFAULT_ALGORITHM,
+        )
+        return lambda: self._call("cublasGemmEx", *arguments)
+
+    def _call(self, name: str, *arguments) -> None:
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            raise HopperError(f"{name} returned {status}; cublasStatus_t in cublas_api.h says why")
