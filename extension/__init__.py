@@ -11,10 +11,22 @@ from extension import (
     kernel,
     pagecheck,
     quantities,
+    staticfolder,
     status,
 )
 
-PARTS = (kernel, freshness, quantities, chapters, downloads, folded, status, access, pagecheck)
+PARTS = (
+    staticfolder,
+    kernel,
+    freshness,
+    quantities,
+    chapters,
+    downloads,
+    folded,
+    status,
+    access,
+    pagecheck,
+)
 
 
 def setup(app: Sphinx) -> dict[str, object]:

@@ -269,6 +269,20 @@ def test_a_failed_build_is_not_forgotten(tmp_path):
     assert build(book, tmp_path).status != 0
 
 
+def test_a_build_survives_what_a_failed_one_left(tmp_path):
+    """The theme of a failed build may leave its logo as a file called _static."""
+    book = small_book(tmp_path / "book", "# One\n" + CELL, kernels="one")
+    kernel = book / "kernels" / "one.cu"
+    kernel.parent.mkdir()
+    kernel.write_text("// first\n")
+    left = tmp_path / "site" / "html" / "_static"
+    left.parent.mkdir(parents=True)
+    left.write_text("a logo")
+    done = build(book, tmp_path / "site")
+    assert done.status == 0, done.log
+    assert (left / "pygments.css").is_file()
+
+
 def test_a_second_build_executes_only_what_changed(tmp_path):
     book = small_book(tmp_path / "book", "# One\n" + CELL, kernels="one")
     kernel = book / "kernels" / "one.cu"
