@@ -10,13 +10,11 @@ from dataclasses import dataclass
 import numpy
 
 from hopper.backends import HopperGpu, available
-from hopper.compile import Program, advisories, compile_cuda
+from hopper.compile import Program, advisories, compile_cuda, compile_kernel
 from hopper.errors import CompileError
 from hopper.gemm import Problem
-from hopper.paths import KERNELS
-
-from hopper.compile import compile_kernel
 from hopper.mma_sync import addressing_lane
+from hopper.paths import KERNELS
 
 # Fields of the shared-memory matrix descriptor (PTX ISA, "Matrix Descriptor Format"):
 # name, first bit, bits.
