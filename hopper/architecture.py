@@ -55,6 +55,14 @@ CONSTANTS = (
         "hopper-whitepaper",
         "H100 tensor core throughput",
     ),
+    Constant(
+        "fp16_peak_tflops",
+        989.4,
+        "TFLOPS",
+        "dense fp16 rate that NVIDIA states for an H100 SXM; the H200 has the same SMs",
+        "hopper-whitepaper",
+        "table of peak rates",
+    ),
     Constant("warp_threads", 32, "threads", "threads of a warp", "ptx-isa", "PTX machine model"),
     Constant(
         "warpgroup_warps",
