@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy
 import pytest
 
-from hopper import experiments, power
+from hopper import exercises, experiments, power
 from hopper.bench import Pair
 from hopper.compile import compile_kernel
 from hopper.errors import HopperError
@@ -215,6 +215,46 @@ def test_a_recorded_sweep_is_read_by_curve_and_place():
         found["theirs"]
     with pytest.raises(HopperError, match="was measured at"):
         found.at("ours", 96)
+
+
+ALL_CLOSE = (
+    lambda c, r: numpy.allclose(c, r, rtol=0, atol=1e-2),
+    lambda c, r: numpy.allclose(c, r),
+    lambda c, r: numpy.linalg.norm(c - r) < 1e-3 * numpy.linalg.norm(r),
+    lambda c, r: not (abs(c - r) > 2**-10 * (abs(r) + r.std())).any(),
+    lambda c, r: True,
+    lambda c, r: False,
+)
+NAMED = (
+    "accepts this one: one element off",
+    "refuses this one: right, values of about 0.00",
+    "accepts this one: one element off",
+    "accepts this one: a tile never written",  # NaN compares false
+    "accepts this one: one element off",
+    "refuses this one: right",
+)
+
+
+@pytest.mark.parametrize(("answer", "named"), zip(ALL_CLOSE, NAMED, strict=True))
+def test_a_tolerance_is_tried_until_it_fails(answer, named, capsys):
+    exercises.acceptance(answer)
+    assert named in capsys.readouterr().out
+
+
+def test_the_printed_tolerance_is_right_and_an_open_one_is_no_mistake(capsys):
+    exercises.acceptance(lambda c, r: (abs(c - r) <= 2**-10 * (abs(r) + r.std())).all())
+    assert "three scales" in capsys.readouterr().out
+    exercises.acceptance(lambda c, r: None)
+    assert "not answered yet" in capsys.readouterr().out
+
+
+def test_the_printed_mistakes_are_right_and_others_are_explained(capsys):
+    exercises.mistakes("no wait", "other work", "old output")
+    assert capsys.readouterr().out.count(": right: ") == 3
+    exercises.mistakes("other work", "speed")
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert "not yet" in first and exercises.MISTAKES["other work"] in first
+    assert "is none of" in second and "not answered yet" in third
 
 
 @pytest.mark.hopper
