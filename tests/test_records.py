@@ -537,6 +537,8 @@ def test_tables_for_a_chapter(results):
     assert timed["config"] == {"TILE_M": 64, "TILE_N": 128}
     assert timed["ratio"] == 0.5 and timed["reason"] is None
     assert not_timed["tflops"] is None and not_timed["reason"] == "does not fit"
+    assert records.counter(KERNEL, "tensor_pipe") == 67.0
+    assert math.isnan(records.counter(KERNEL, "dram_read")), "ncu did not have it"
     counters = records.counters_table(KERNEL)
     pipe = next(cells for cells in counters.rows if cells[0] == "tensor pipe")
     assert pipe[1] == "67" and pipe[4].startswith("sm__")
@@ -614,6 +616,7 @@ def test_tables_of_what_was_not_recorded_say_so(results):
     assert not list(records.tuning_table(KERNEL))
     assert "never recorded" in records.tuning_table(KERNEL).label
     assert not records.counters_table(KERNEL).rows
+    assert math.isnan(records.counter(KERNEL, "tensor_pipe"))
     assert "never recorded" in records.counters_table(KERNEL).label
 
 

@@ -41,7 +41,13 @@ from hopper.records.store import (
     size_of,
     write_record,
 )
-from hopper.records.tables import CountersTable, TuningTable, counters_table, tuning_table
+from hopper.records.tables import (
+    CountersTable,
+    TuningTable,
+    counter,
+    counters_table,
+    tuning_table,
+)
 
 __all__ = [
     "AGAIN",
@@ -56,6 +62,7 @@ __all__ = [
     "change_of",
     "check_records",
     "configuration",
+    "counter",
     "counters_table",
     "current",
     "find",

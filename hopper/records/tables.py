@@ -1,5 +1,6 @@
 """Recorded tables, for a chapter to show: configurations, and hardware counters."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,19 @@ def counters_table(kernel: str, problem: Problem | None = None, *, gpu: str = GP
     return CountersTable(
         columns, tuple(rows), f"{_label(entry.provenance)}, {entry.data.tool}{ran}"
     )
+
+
+def counter(kernel: str, alias: str, problem: Problem | None = None, *, gpu: str = GPU) -> float:
+    """One recorded counter of a kernel as written, in ncu's unit; NaN where it was not recorded.
+
+    ``alias`` is a key of ``hopper.counters.WANTED``. Raises KeyError for one that is none.
+    """
+    candidates = WANTED[alias]
+    try:
+        metrics = current("counters", kernel, gpu=gpu, problem=problem).data.own.metrics
+    except NoRecording:
+        return math.nan
+    return next((metrics[name].value for name in candidates if name in metrics), math.nan)
 
 
 def _label(where: Provenance) -> str:
