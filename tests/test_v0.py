@@ -207,7 +207,13 @@ def test_a_block_computes_the_product(tile):
 def test_the_model_sees_an_address_that_is_wrong(name):
     a, b = tiles(64, 64)
     broken = mutated_source(find_mutation("v0_mma_sync", name))
-    assert (block(a, b, broken) != a @ b.T).any()
+    wrong_rows = (block(a, b, broken) != a @ b.T).any(axis=1)
+    if name == "A read unswizzled":
+        assert (wrong_rows == (numpy.arange(64) % 8 > 0)).all(), "row 0 of each eight stays put"
+    else:
+        assert wrong_rows.all()
+    ones = numpy.ones((64, 64), int)
+    assert (block(ones, ones, broken) == 64).all(), "a test with ones does not see it"
 
 
 # ---- counts -------------------------------------------------------------------------------------
