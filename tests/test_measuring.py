@@ -198,7 +198,7 @@ def test_the_experiments_of_one_unit_come_from_one_run(monkeypatch):
 def test_a_page_has_gaps_where_an_experiment_was_not_recorded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOPPER_RESULTS", str(tmp_path))
     found = experiments.curves(measuring.KERNEL, "rate over time")
-    assert "no recording of this variant" in found.label or "never recorded" in found.label
+    assert found.label == "no recording of this variant"
     assert math.isnan(found.at(measuring.KERNEL, 1.0)) and numpy.isnan(found["anything"]).all()
     xs, ys = found.lines(measuring.PEER)[measuring.PEER]
     assert len(xs) == len(ys) == 1 and math.isnan(xs[0]) and math.isnan(ys[0])
@@ -235,7 +235,7 @@ NAMED = (
 )
 
 
-@pytest.mark.parametrize(("answer", "named"), zip(ALL_CLOSE, NAMED, strict=True))
+@pytest.mark.parametrize(("answer", "named"), list(zip(ALL_CLOSE, NAMED, strict=True)))
 def test_a_tolerance_is_tried_until_it_fails(answer, named, capsys):
     exercises.acceptance(answer)
     assert named in capsys.readouterr().out

@@ -65,7 +65,7 @@ def experiment(kernel: str, name: str, *, gpu: str = GPU) -> Entry:
 class Curves:
     """A recorded Sweep, for a page. Where nothing was recorded every number is NaN.
 
-    ``x``: values of the axis. ``label``: the recording, for beside a plot, or why there is none.
+    ``x``: values of the axis. ``label``: the recording, or that there is none, for beside a plot.
     """
 
     x: numpy.ndarray
@@ -102,8 +102,8 @@ def curves(kernel: str, name: str, *, gpu: str = GPU) -> Curves:
     """
     try:
         entry = experiment(kernel, name, gpu=gpu)
-    except NoRecording as error:
-        return Curves(numpy.array([math.nan]), str(error), None)
+    except NoRecording:
+        return Curves(numpy.array([math.nan]), "no recording of this variant", None)
     where = entry.provenance
     label = f"{where.gpu}, {where.date[:10]}, recorded"
     return Curves(numpy.array(entry.data.axis_values), label, entry.data)
