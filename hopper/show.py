@@ -236,12 +236,12 @@ def whole(kernel: str) -> Code:
     return Code(f"The whole file: {_shown(path)}, {len(lines)} lines", tuple(lines), folded=True)
 
 
-def diff(before: str, after: str, *, context: int = 3) -> Code:
+def diff(before: str, after: str, *, context: int = 3, folded: bool = False) -> Code:
     """What changed from one kernel file to the next, as a unified difference of the code.
 
     The comment at the head of each file tells its own story and is left out, and so are region
     markers. A line keeps the number it has in its file: removed lines in `before`, others in
-    `after`. `added` and `removed` count.
+    `after`. `added` and `removed` count. `folded`: a page shows the title, and the rest on a click.
     """
     (path_a, text_a), (path_b, text_b) = _read(before), _read(after)
     old, new = (_trimmed(_without_header(_code_lines(text))) for text in (text_a, text_b))
@@ -263,7 +263,7 @@ def diff(before: str, after: str, *, context: int = 3) -> Code:
     title = f"{_shown(path_a)} → {_shown(path_b)}: {added} lines added, {removed} removed"
     if not shown:
         shown = [Line(None, "the code is the same", "gap")]
-    return Code(title, tuple(shown))
+    return Code(title, tuple(shown), folded=folded)
 
 
 def ptx(program: Program, pattern: str, *, context: int = 0, limit: int = 12) -> Code:

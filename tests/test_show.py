@@ -201,3 +201,10 @@ def test_mutants_add_up_the_recorded_launches(monkeypatch):
 def test_a_kernel_without_mutations_is_refused():
     with pytest.raises(HopperError, match="'v9' has no mutations"):
         show.mutants("v9")
+
+
+def test_a_difference_can_be_folded():
+    shown = show.diff("v0_mma_sync", "v1_wgmma", folded=True)
+    page = shown._repr_html_()
+    assert f"<summary>{shown.title}</summary>" in page
+    assert "<details>" not in show.diff("v0_mma_sync", "v1_wgmma")._repr_html_()
