@@ -198,8 +198,8 @@ def _require_sizes(m: int, n: int, k: int) -> None:
             raise ProblemError(f"{name}={value}: {name} is at least 1; leave empty products out")
         if value > _SIZE_MAX:
             raise ProblemError(
-                f"{name}={value}: a kernel counts {name} in 32 bits, a tile past the edge included: "
-                f"at most {_SIZE_MAX}; split the matrix"
+                f"{name}={value}: a kernel counts {name} in 32 bits, a tile past the edge "
+                f"included: at most {_SIZE_MAX}; split the matrix"
             )
     if k % 8:
         raise ProblemError(
