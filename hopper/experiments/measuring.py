@@ -34,7 +34,7 @@ NVML = ", by NVML"  # behind a series that the driver reported
 # Ends of the stretches, seconds of load. They grow, since most happens in the first.
 LONG = tuple(2 ** (i / 2) / 64 for i in range(18))
 SHORT = (0.125, 0.25, 0.5, 1.0)
-REST_LONG, REST_SHORT, REST_WINDOW = 1.5, 0.5, 0.2  # seconds of idleness before a load
+REST_LONG, REST_SHORT, REST_WINDOW = 1.5, 0.3, 0.2  # seconds of idleness before a load
 WINDOWS = (1, 4, 16, 64)  # launches of each side
 RUNS = 3
 ORDERS = ("kernel first", "cuBLAS first", "in turns")
