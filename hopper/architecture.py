@@ -138,6 +138,14 @@ CONSTANTS = (
         "unified shared memory/L1/texture cache",
     ),
     Constant(
+        "shared_bytes_per_sm_cycle",
+        128,
+        "bytes",
+        "most bytes that an SM's shared memory delivers in a cycle: 32 banks of 32 bits",
+        "cuda-guide",
+        "shared memory of each compute capability",
+    ),
+    Constant(
         "threads_per_sm",
         2048,
         "threads",

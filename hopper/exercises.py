@@ -188,15 +188,16 @@ def k_loop_source(loop: str) -> str:
 
 
 def issued(ptx: str) -> list[Issued]:
-    """The wgmma instructions of a PTX text without loops, descriptors followed to their start."""
+    """The wgmma instructions of a PTX text, in order, descriptors followed to their start."""
     added = {to: (base, int(by)) for to, base, by in _ADDED.findall(ptx)}
 
-    def start(register: str) -> tuple[str, int]:
-        offset = 0
-        while register in added:
+    def offset_of(register: str) -> int:
+        offset, seen = 0, set()
+        while register in added and register not in seen:  # a loop adds to a register itself
+            seen.add(register)
             register, by = added[register]
             offset += by
-        return register, offset
+        return offset
 
     found: list[Issued] = []
     first: tuple[int, int] | None = None
@@ -204,7 +205,7 @@ def issued(ptx: str) -> list[Issued]:
         if op != "mma_async":
             found.append(Issued(op, pending=int(pending) if pending else None))
             continue
-        offsets = (start(a)[1], start(b)[1])
+        offsets = (offset_of(a), offset_of(b))
         first = first or offsets
         found.append(Issued(op, steps=(offsets[0] - first[0], offsets[1] - first[1])))
     return found
@@ -216,7 +217,10 @@ def wrong_blank(got: list[Issued], expected: list[Issued]) -> str | None:
     products = ops.count("mma_async")
     wanted = [one for one in expected if one.op == "mma_async"]
     if products != len(wanted):
-        return f"the loop issues {products} wgmmas in its text and the solution {len(wanted)}"
+        return (
+            f"wgmma stands {products} times in the compiled code, {len(wanted)} times in the "
+            f"solution's; leave the loop and its #pragma unroll as they are"
+        )
     first, last = ops.index("mma_async"), len(ops) - 1 - ops[::-1].index("mma_async")
     if "fence" not in ops[:first]:
         return "blank 1: nothing orders the accumulators' registers before the first wgmma"

@@ -25,6 +25,8 @@ def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
 
 
 PLANS: dict[str, KernelPlan] = {
+    "ceiling": KernelPlan(),
+    "one_wgmma": KernelPlan(),
     "v0_mma_sync": KernelPlan(
         problems=(
             HEADLINE,

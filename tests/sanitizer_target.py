@@ -5,11 +5,13 @@ python sanitizer_target.py memcheck
 """
 
 import sys
+from dataclasses import replace
 
 import cupy
 import numpy
 
 from hopper import compile_cuda, compile_kernel, find_hopper, plan
+from hopper.experiments import warpgroup
 
 # One kernel for each tool, with just the fault that the tool is for.
 CONTROLS = {
@@ -33,7 +35,7 @@ extern "C" __global__ void control(int* out, const int* unwritten) {{
     find_hopper().launch(compile_cuda(source), (1, 1, 1), (128, 1, 1), (out, unwritten), 0)
 
 
-def run_kernel(name: str) -> None:
+def run_gemm(name: str) -> None:
     """Launch a kernel of the ladder on ragged sizes: partial tiles on every side, odd N."""
     m, n, k = 193, 259, 200
     random = numpy.random.default_rng(0)
@@ -45,6 +47,22 @@ def run_kernel(name: str) -> None:
     assert not numpy.isnan(c.get()).any(), "an element of C was never written"
 
 
+def run_one_wgmma(name: str) -> None:
+    """Launch the kernel of a single instruction; raises if a bit of its result is wrong."""
+    warpgroup.probe_one("integers", find_hopper(), compile_kernel(name))
+
+
+def run_ceiling(name: str) -> None:
+    """Launch one block of the kernel of nothing but wgmma, A from both sources."""
+    one_sm = replace(find_hopper(), sm_count=1)
+    for source in warpgroup.SOURCES:
+        warpgroup.check_ceiling(one_sm, 64, source)
+
+
+# How a kernel that is no GEMM is launched.
+OTHERS = {"one_wgmma": run_one_wgmma, "ceiling": run_ceiling}
+
+
 if __name__ == "__main__":
     # CuPy's pool hands out parts of larger blocks, in which an access out of bounds is no error.
     cupy.cuda.set_allocator(None)
@@ -52,5 +70,5 @@ if __name__ == "__main__":
     if target in CONTROLS:
         run_control(target)
     else:
-        run_kernel(target)
+        OTHERS.get(target, run_gemm)(target)
     cupy.cuda.Device().synchronize()

@@ -2,7 +2,7 @@
 
 An experiment belongs to a kernel and is stale when that kernel changes. It runs on a Hopper GPU,
 inside ``make record``, and gives a Sweep (curves over an axis) or a Probe (arrays); a chapter reads
-it back with ``experiment(kernel, name)``, or a Sweep with ``curves``, which leaves gaps where
+it back with ``experiment(kernel, name)``, or with ``curves`` and ``arrays``, which leave gaps where
 nothing was recorded. One module a chapter; this one lists them.
 """
 
@@ -34,9 +34,9 @@ class Experiment:
 def registered() -> tuple[Experiment, ...]:
     """Every experiment of the book."""
     # Each of these needs this module, so they are loaded late.
-    from hopper.experiments import measuring, v0_mma_sync
+    from hopper.experiments import measuring, v0_mma_sync, warpgroup
 
-    return (*v0_mma_sync.EXPERIMENTS, *measuring.EXPERIMENTS)
+    return (*warpgroup.EXPERIMENTS, *v0_mma_sync.EXPERIMENTS, *measuring.EXPERIMENTS)
 
 
 def experiments_of(kernel: str) -> list[Experiment]:
@@ -107,3 +107,36 @@ def curves(kernel: str, name: str, *, gpu: str = GPU) -> Curves:
     where = entry.provenance
     label = f"{where.gpu}, {where.date[:10]}, recorded"
     return Curves(numpy.array(entry.data.axis_values), label, entry.data)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A recorded Probe, for a page. Where nothing was recorded each array is a single NaN.
+
+    ``label``: the recording, for beside what is shown, or why there is none.
+    """
+
+    label: str
+    probe: Probe | None
+
+    def __getitem__(self, name: str) -> numpy.ndarray:
+        """One array. Raises HopperError for a name that is none."""
+        if self.probe is None:
+            return numpy.full((1, 1), math.nan)
+        if name not in self.probe.arrays:
+            listed = ", ".join(self.probe.arrays)
+            raise HopperError(f"{name!r}: {self.probe.name} has no such array; it has {listed}")
+        return self.probe.arrays[name].array()
+
+
+def arrays(kernel: str, name: str, *, gpu: str = GPU) -> Arrays:
+    """A recorded Probe of ``kernel``, with gaps where it was not recorded.
+
+    Raises HopperError for a name that is no experiment, RecordError for a damaged record.
+    """
+    try:
+        entry = experiment(kernel, name, gpu=gpu)
+    except NoRecording as error:
+        return Arrays(str(error), None)
+    where = entry.provenance
+    return Arrays(f"{where.gpu}, {where.date[:10]}, recorded", entry.data)
