@@ -11,7 +11,7 @@ from hopper.gemm import Problem
 from hopper.records.fresh import freshness
 from hopper.records.store import AGAIN, GPU, HEADLINE, NoRecording, load
 from hopper.samples import median, ratio, ratio_spread, tflops
-from hopper.schema import Chapter, Counters, Entry, Mutants, Timing, Tuning, TuningRow
+from hopper.schema import Chapter, Counters, Entry, Mutants, Sweep, Timing, Tuning, TuningRow
 
 
 class Quantity(NamedTuple):
@@ -35,6 +35,9 @@ def quantity(path: str, gpu: str = GPU) -> Quantity:
         ``default``. VALUE: ``ms``, ``tflops``, ``ratio``, ``registers``.
     ``KERNEL counters [SIZE] [cublas] METRIC``
         METRIC: ncu's name, or an alias of ``hopper.counters.WANTED`` such as ``tensor_pipe``.
+    ``KERNEL sweep NAME CURVE@X``
+        NAME, CURVE: the sweep's and one of its curves', spaces as underscores. X: a value of the
+        axis at which it was measured, as in ``ceiling sweep burst normal_SS@256``.
     ``KERNEL mutants NAME VALUE``
         NAME: the mutant's, spaces as underscores. VALUE: ``runs``, ``right``, ``wrong``, ``hung``,
         ``failed``, summed over all problems.
@@ -84,6 +87,7 @@ _SOUND = re.compile(
     rf"|(cublas )?(ms|tflops|clock|power))"
     rf"|tuning {_SIZE}(default|\d+x\d+|\w+=\w+(,\w+=\w+)*) (ms|tflops|ratio|registers)"
     rf"|counters {_SIZE}(cublas )?{_METRIC}"
+    r"|sweep \S+ \S+@[\d.]+"
     r"|mutants \S+ (runs|right|wrong|hung|failed)"
     r"|chapter \w+ (seconds|cells)"
 )
@@ -95,6 +99,7 @@ def named_quantities(entries: Iterable[Entry]) -> dict[str, tuple[Quantity, Entr
         Timing: _of_timing,
         Tuning: _of_tuning,
         Counters: _of_counters,
+        Sweep: _of_sweep,
         Mutants: _of_mutants,
         Chapter: _of_chapter,
     }
@@ -184,6 +189,14 @@ def _of_counters(entry: Entry) -> Named:
             metric = next((profile.metrics[c] for c in candidates if c in profile.metrics), None)
             if metric is not None:
                 yield prefix + alias, metric.value, metric.unit
+
+
+def _of_sweep(entry: Entry) -> Named:
+    data: Sweep = entry.data
+    for curve, values in data.series.items():
+        name = f"{data.name.replace(' ', '_')} {curve.replace(' ', '_')}"
+        for x, value in zip(data.axis_values, values, strict=True):
+            yield f"sweep {name}@{x:g}", value, data.unit
 
 
 def _of_mutants(entry: Entry) -> Named:
