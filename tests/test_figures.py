@@ -7,6 +7,7 @@ import pytest
 
 from hopper.errors import ProblemError
 from hopper.figures import (
+    hierarchy,
     issue_order,
     ldmatrix_addresses,
     mma_fragment,
@@ -33,6 +34,8 @@ LANES = [
 def drawings() -> dict[str, Figure]:
     return {
         "timeline": timeline(LANES, title="Turns", alt="Load, then compute."),
+        "hierarchy": hierarchy(16),
+        "hierarchy, widest": hierarchy(256),
         "warpgroup": warpgroup_tile(128),
         "narrowest": warpgroup_tile(8),
         "instructions": tile_to_instructions(128, 128, 64),

@@ -2,6 +2,7 @@
 
 from .figure import Figure
 from .fragments import ldmatrix_addresses, mma_fragment
+from .hierarchy import hierarchy
 from .instructions import issue_order, tile_to_instructions
 from .operands import operand_path, operand_traffic
 from .timeline import timeline
@@ -9,6 +10,7 @@ from .warpgroup import warpgroup_tile
 
 __all__ = [
     "Figure",
+    "hierarchy",
     "issue_order",
     "ldmatrix_addresses",
     "mma_fragment",
