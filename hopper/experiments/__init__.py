@@ -8,6 +8,7 @@ nothing was recorded. One module a chapter; this one lists them.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +55,11 @@ def experiment(kernel: str, name: str, *, gpu: str = GPU) -> Entry:
     if name not in known:
         listed = ", ".join(known) or "(none)"
         raise HopperError(f"{name!r}: {kernel} has no such experiment; there are {listed}")
-    for kind in ("sweep", "probe"):
-        for entry in find(kind, kernel, gpu=gpu):
-            if entry.data.name == name and freshness(entry) != "stale":
-                return entry
+    with suppress(NoRecording):  # without a record at all, it lacks this one too
+        for kind in ("sweep", "probe"):
+            for entry in find(kind, kernel, gpu=gpu):
+                if entry.data.name == name and freshness(entry) != "stale":
+                    return entry
     raise NoRecording(f"{kernel}, {name}: no recording of this variant on {gpu}")
 
 
