@@ -58,9 +58,12 @@ def code_sha256(cells: list[str]) -> str:
 
 
 def kernels_named(cells: list[str]) -> list[str]:
-    """The kernels of the book that the code names as whole words, in kernel order."""
+    """The kernels of the book that the code names in a string, in kernel order.
+
+    A word outside of strings is no kernel's name: ``ceiling=`` is an argument of a plot.
+    """
     code = "\n".join(cells)
-    return [name for name in kernel_names() if re.search(rf"\b{re.escape(name)}\b", code)]
+    return [name for name in kernel_names() if re.search(rf"[\"']{re.escape(name)}\b", code)]
 
 
 def main_kernel(slug: str, kernels: list[str]) -> str:

@@ -16,7 +16,6 @@
 #include "tma.cuh"
 #include "wgmma.cuh"
 
-// [shape]
 #ifndef TILE_N
 #define TILE_N 256
 #endif
@@ -32,7 +31,6 @@ constexpr int THREADS = 128 * WARPGROUPS;
 // has to wait for the one before it.
 constexpr int SUMS = TILE_N <= 64 ? STEPS : TILE_N <= 128 ? 2 : 1;
 constexpr int RESTART = 128;            // rounds: D starts anew as often as with a K of 8192
-// [/shape]
 
 constexpr unsigned BYTES_A = TILE_M * TILE_K * sizeof(half);
 constexpr unsigned BYTES_B = TILE_N * TILE_K * sizeof(half);
@@ -79,7 +77,6 @@ ceiling(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   tile_a += group * 64 * TILE_K;
 #if A_FROM_REGISTERS
-  // [fragment]
   // Lane l holds rows l/4 and l/4 + 8 of its warp's sixteen, at k = 2(l%4) and at k + 8.
   unsigned a[STEPS][4];
 #pragma unroll
@@ -91,7 +88,6 @@ ceiling(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
       a[step][r] = *reinterpret_cast<const unsigned*>(tile_a + swizzled);
     }
   }
-  // [/fragment]
 #else
   const unsigned long long desc_a = descriptor_k_major_128b(tile_a);
 #endif
@@ -106,10 +102,11 @@ ceiling(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
       const bool add = round % RESTART + step / SUMS > 0;
+      float(&sums)[TILE_N / 2] = d[step % SUMS];
 #if A_FROM_REGISTERS
-      wgmma_f32_f16_f16<TILE_N>::rs(d[step % SUMS], a[step], desc_b + step * 2, add);
+      wgmma_f32_f16_f16<TILE_N>::rs(sums, a[step], desc_b + step * 2, add);
 #else
-      wgmma_f32_f16_f16<TILE_N>::ss(d[step % SUMS], desc_a + step * 2, desc_b + step * 2, add);
+      wgmma_f32_f16_f16<TILE_N>::ss(sums, desc_a + step * 2, desc_b + step * 2, add);
 #endif
     }
     wgmma_commit_group();

@@ -32,15 +32,15 @@ LAUNCH_FACT(cluster, 1);
 extern "C" __global__ void __launch_bounds__(THREADS)
 one_wgmma(const half* a, const half* b, float* d_out, float* held_out) {
   // [operands]
-  __shared__ alignas(128) half tile_a[TILE_M * TILE_K];  // (64, 16) fp16, core matrices
-  __shared__ alignas(128) half tile_b[TILE_N * TILE_K];  // (TILE_N, 16) fp16, core matrices
+  __shared__ alignas(128) half tile_a[TILE_M * TILE_K];  // (64, 16), core matrices
+  __shared__ alignas(128) half tile_b[TILE_N * TILE_K];  // (TILE_N, 16), the same
 
   for (int i = threadIdx.x; i < TILE_M * TILE_K; i += THREADS)
     tile_a[core_matrix_index<TILE_K>(i / TILE_K, i % TILE_K)] = a[i];
   for (int i = threadIdx.x; i < TILE_N * TILE_K; i += THREADS)
     tile_b[core_matrix_index<TILE_K>(i / TILE_K, i % TILE_K)] = b[i];
-  fence_proxy_async();  // ordinary stores first, then reads by the async proxy, which wgmma uses
-  __syncthreads();      // … and so for the stores of all threads
+  fence_proxy_async();  // ordinary stores before reads by the async proxy: wgmma's
+  __syncthreads();      // … and so the stores of all threads
   // [/operands]
 
   // [issue]
