@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from hopper.compile import Program, compile_cuda, compile_kernel
 from hopper.errors import HopperError
@@ -34,13 +35,17 @@ PROCESS_SECONDS = 120
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change to a kernel's source: ``old`` stands in it exactly once and becomes ``new``."""
+    """One change to a kernel's source: ``old`` stands in it exactly once and becomes ``new``.
+
+    ``defines``: the configuration to break, where the kernel as written does not show it.
+    """
 
     kernel: str
     name: str
     rule: str
     old: str
     new: str
+    defines: Mapping[str, int] = field(default_factory=dict)
 
 
 MUTATIONS = (
@@ -64,8 +69,19 @@ MUTATIONS = (
         "v0_mma_sync",
         "no trailing barrier",
         "a tile may be overwritten only when all four warps have used what they read of it",
-        "    __syncthreads();  // every warp has",
-        "    // every warp has",
+        "    __syncthreads();      // and so do",
+        "    // and so do",
+    ),
+    *(
+        Mutation(
+            "v0_mma_sync",
+            f"no proxy fence, {m}×{n}",
+            "ordinary reads and TMA's writes take two paths: fence.proxy.async puts them in order",
+            "    fence_proxy_async();  // this thread's reads",
+            "    // this thread's reads",
+            {"TILE_M": m, "TILE_N": n},
+        )
+        for m, n in ((128, 128), (64, 128))
     ),
     Mutation(
         "v1_wgmma",
@@ -144,7 +160,7 @@ def mutated_source(mutation: Mutation) -> str:
 
 def compile_mutation(mutation: Mutation) -> Program:
     """The broken kernel, compiled; its log holds what the compiler noticed."""
-    return compile_cuda(mutated_source(mutation), mutation.kernel)
+    return compile_cuda(mutated_source(mutation), mutation.kernel, defines=mutation.defines)
 
 
 def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
@@ -205,7 +221,8 @@ def _launch_all(mutation: Mutation, first: int) -> None:
     """Launch the broken kernel over problems and repeats; print a verdict for each launch."""
     import cupy
 
-    sound, broken = compile_kernel(mutation.kernel), compile_mutation(mutation)
+    sound = compile_kernel(mutation.kernel, **mutation.defines)
+    broken = compile_mutation(mutation)
     problems = [Problem(*shape, seed=seed) for shape in SHAPES for seed in SEEDS]
     for index in range(first, len(problems)):
         a, b = (cupy.asarray(x) for x in problems[index].inputs())

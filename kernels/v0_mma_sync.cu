@@ -107,7 +107,10 @@ v0_mma_sync(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
     }
     // [/multiply]
 
-    __syncthreads();  // every warp has used what it read: the tiles may be overwritten
+    // [release]
+    fence_proxy_async();  // this thread's reads come before TMA's writes: another proxy
+    __syncthreads();      // and so do every warp's: the tiles may be overwritten
+    // [/release]
   }
 
   // [epilogue]

@@ -16,13 +16,15 @@ MESSAGES = {
     "phase never flips": set(),
     "bytes of A only": set(),
     "no trailing barrier": set(),
+    "no proxy fence, 128×128": set(),
+    "no proxy fence, 64×128": set(),
 }
 
 
 @pytest.mark.parametrize("mutation", mutants.MUTATIONS, ids=lambda m: f"{m.kernel}: {m.name}")
 def test_a_mutation_changes_the_code_and_the_compiler_says_what_is_expected(mutation):
     program = mutants.compile_mutation(mutation)
-    assert program.identity != compile_kernel(mutation.kernel).identity
+    assert program.identity != compile_kernel(mutation.kernel, **mutation.defines).identity
     assert set(advisories(program.log)) == MESSAGES[mutation.name]
 
 

@@ -99,8 +99,10 @@ def _chapter_state(run: Chapter) -> str:
 
 
 def change_of(mutation: Mutation) -> str:
-    """What a mutation changes, as a record keeps it: the old line and the new one."""
-    return f"- {mutation.old.strip()}\n+ {mutation.new.strip()}"
+    """What a mutation changes, as a record keeps it: the old line, the new one, the tile."""
+    lines = [f"- {mutation.old.strip()}", f"+ {mutation.new.strip()}"]
+    lines += [f"-D{name}={value}" for name, value in mutation.defines.items()]
+    return "\n".join(lines)
 
 
 def _mutant_state(kernel: str, tried: Mutants) -> str:

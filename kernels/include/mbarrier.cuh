@@ -32,8 +32,8 @@ __device__ inline void mbarrier_wait_parity(unsigned long long* barrier, unsigne
       "}\n" :: "r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Every thread that wrote shared memory by ordinary stores, before TMA or wgmma reads it: they go
-// through another path to memory, the async proxy.
+// Every thread that accessed shared memory by ordinary loads and stores, before TMA or wgmma
+// accesses the same bytes: these go through another path to memory, the async proxy.
 __device__ inline void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
