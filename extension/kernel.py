@@ -14,7 +14,13 @@ from sphinx.util import logging
 LOGGER = logging.getLogger(__name__)
 # Of its messages, ipykernel prints a warning at each start that its ports are not encrypted;
 # they are on the loopback interface and every message is signed.
-SETTINGS = 'c.IPKernelApp.log_level = "ERROR"\n'
+# What a cell prints is sent when the cell ends. Sent every 0.2 s, as usual, it would come in pieces
+# whose number depends on how long the cell compiled, and two builds of one commit would differ.
+SETTINGS = """\
+c.IPKernelApp.log_level = "ERROR"
+from ipykernel.iostream import OutStream
+OutStream.flush_interval = 3600
+"""
 
 
 def use_empty_profile(app: Sphinx) -> None:
