@@ -349,7 +349,12 @@ def tuning(
         for index, row in enumerate(ran)
     ]
     data += [
-        Bar(_configuration(row["config"]), None, "other", row.get("reason") or "not measured")
+        Bar(
+            _configuration(row["config"]),
+            None,
+            "other",
+            _short(row.get("reason") or "not measured"),
+        )
         for row in rows
         if row.get(value) is None
     ]
@@ -363,6 +368,18 @@ def tuning(
             + "."
         )
     return bars(data, title=title, alt=alt, unit=unit, caption=caption, digits=digits)
+
+
+def _short(reason: str) -> str:
+    """As much of a reason as fits under a bar's label: its first clause, or its beginning."""
+    clause = reason.partition(";")[0]
+    room = WIDTH - 2 * MARGIN
+    if text_width(clause, SMALL) <= room:
+        return clause
+    words = clause.split()
+    while text_width(" ".join(words) + " …", SMALL) > room:
+        words.pop()
+    return " ".join(words) + " …"
 
 
 def _registers(row: Mapping[str, Any]) -> list[str]:
