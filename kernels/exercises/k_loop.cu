@@ -25,9 +25,11 @@ k_loop(const half* a, const half* b, float* d_out) {
   fence_proxy_async();
   __syncthreads();
 
+  // [given]
   const unsigned long long desc_a = descriptor_k_major_unswizzled<TILE_K>(tile_a);
   const unsigned long long desc_b = descriptor_k_major_unswizzled<TILE_K>(tile_b);
   float d[TILE_N / 2];
+  // [/given]
   // [loop]
   wgmma_fence();
 #pragma unroll
