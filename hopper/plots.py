@@ -201,12 +201,13 @@ def lines(
     axes.set_axisbelow(True)
     axes.tick_params(colors=light("muted"), labelsize=SMALL, labelcolor=light("ink"), length=4)
     for index, (name, (xs, ys)) in enumerate(series.items()):
+        above = len(series) - 1 - index  # what is drawn over it: be larger, so as to look out
         style = dict(
             color=light(_LINE_COLOURS[index]),
             linestyle=_DASHES[index],
-            linewidth=2.2,
+            linewidth=2.2 + 0.7 * above,
             marker=_MARKERS[index],
-            markersize=7,
+            markersize=7 + 2 * above,
             markerfacecolor=light("paper"),
             markeredgewidth=1.8,
         )
