@@ -7,6 +7,8 @@ Fragments for mma.m16n8k16 with floating point type". The swizzle is the one of 
 
 from dataclasses import dataclass
 
+from hopper.swizzle import swizzled
+
 LANES = 32
 MMA_M, MMA_N, MMA_K = 16, 8, 16
 #: ldmatrix moves matrices of 8 rows of 16 bytes, one to four of them.
@@ -21,7 +23,7 @@ BANKS, BANK_BYTES = 32, 4
 
 def swizzled_128b(address: int) -> int:
     """Where TMA puts the byte of unswizzled shared ``address``: bits 4–6 XOR bits 7–9."""
-    return address ^ (address >> 7 & 7) << 4
+    return swizzled(address, 128)
 
 
 def addressing_lane(matrix: int, row: int) -> int:
