@@ -11,27 +11,21 @@ import numpy
 
 from hopper.backends import HopperGpu, available
 from hopper.compile import Program, advisories, compile_cuda, compile_kernel
+from hopper.descriptor import FIELDS, Descriptor
 from hopper.errors import CompileError
+from hopper.fragment import held_by
 from hopper.gemm import Problem
 from hopper.mma_sync import addressing_lane
 from hopper.paths import KERNELS
 
-# Fields of the shared-memory matrix descriptor (PTX ISA, "Matrix Descriptor Format"):
-# name, first bit, bits.
-DESCRIPTOR_FIELDS = (
-    ("start address", 0, 14),
-    ("leading byte offset", 16, 14),
-    ("stride byte offset", 32, 14),
-    ("base offset", 49, 3),
-    ("swizzle mode", 62, 2),
-)
 TILE_START = 0x8400
 STEP_BYTES = 32
 
 
 def expected_descriptor(address: int) -> int:
     """A K-major fp16 tile with the 128-byte swizzle at a shared ``address``, as v1 describes it."""
-    return address >> 4 | 1 << 16 | 1024 >> 4 << 32 | 1 << 62
+    # The leading offset is unused in this mode; 16 bytes is the convention.
+    return Descriptor(address, leading=16, stride=1024, swizzle=128).encode()
 
 
 def descriptor(first: int | None, next_step: int | None) -> None:
@@ -46,23 +40,11 @@ def _descriptor_verdict(answer: int | None, expected: int) -> str:
         return "not answered yet"
     if answer == expected:
         return f"{answer:#018x} is right"
-    for name, start, bits in DESCRIPTOR_FIELDS:
-        mask = (1 << bits) - 1
-        got, wanted = answer >> start & mask, expected >> start & mask
-        if got != wanted:
-            return f"not yet: {name} (bits {start}–{start + bits - 1}) is {got:#x}"
+    for field in FIELDS:
+        got = field.of(answer)
+        if got != field.of(expected):
+            return f"not yet: {field.name} (bits {field.first}–{field.last}) is {got:#x}"
     return "not yet: a bit outside all fields is set, or the number is wider than 64 bits"
-
-
-def held_by(thread: int, register: int) -> tuple[int, int]:
-    """Row and column of accumulator ``register`` of ``thread`` in a 64 × N tile.
-
-    The PTX ISA's figure of the wgmma accumulator fragment, m64nN with a 32-bit type.
-    """
-    warp, lane = divmod(thread, 32)
-    group, place = divmod(register, 4)
-    lower, right = divmod(place, 2)
-    return 16 * warp + 8 * lower + lane // 4, 8 * group + 2 * (lane % 4) + right
 
 
 def fragment(answer: Callable[[int, int], tuple[int | None, int | None]], n: int = 128) -> None:
