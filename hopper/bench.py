@@ -66,11 +66,11 @@ class Measurement:
     mode: str
     samples_ms: tuple[float, ...]
     peer_samples_ms: tuple[float, ...]
-    provenance: Provenance | None
-    check: Checked | None
-    conditions: Conditions | None
-    peer_conditions: Conditions | None
     recorded: bool
+    provenance: Provenance | None = None
+    check: Checked | None = None
+    conditions: Conditions | None = None
+    peer_conditions: Conditions | None = None
     missing: str = ""
 
     @property
@@ -133,7 +133,7 @@ class Measurement:
             return "no recording of this variant"
         if not self.recorded:
             return f"{where.gpu}, this machine, live"
-        told = f"{where.gpu}, {where.date[:10]}, recorded"
+        told = where.label
         if where.nvrtc != nvrtc_version():
             told += f" with NVRTC {where.nvrtc}"
         return told
@@ -254,10 +254,6 @@ def _missing(program: Program, problem: Problem, mode: str, why: str) -> Measure
         mode=mode,
         samples_ms=(),
         peer_samples_ms=(),
-        provenance=None,
-        check=None,
-        conditions=None,
-        peer_conditions=None,
         recorded=True,
         missing=why,
     )
@@ -288,11 +284,9 @@ def _of_row(entry: Entry, row: TuningRow) -> Measurement:
         mode="burst",
         samples_ms=row.samples_ms,
         peer_samples_ms=row.peer_samples_ms,
+        recorded=True,
         provenance=entry.provenance,
         check=row.check,
-        conditions=None,
-        peer_conditions=None,
-        recorded=True,
     )
 
 

@@ -24,17 +24,21 @@ def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
     return tuple({"TILE_M": m, "TILE_N": n} for m, n in sizes)
 
 
+SIZES = (
+    HEADLINE,
+    Problem(4096, 4096, 4096),
+    Problem(2048, 2048, 2048),
+    Problem(1024, 1024, 1024),
+    Problem(8191, 8189, 8184),  # odd M and N, K no multiple of the tile
+    Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
+)
+
 PLANS: dict[str, KernelPlan] = {
     "ceiling": KernelPlan(),
     "one_wgmma": KernelPlan(),
     "v0_mma_sync": KernelPlan(
         problems=(
-            HEADLINE,
-            Problem(4096, 4096, 4096),
-            Problem(2048, 2048, 2048),
-            Problem(1024, 1024, 1024),
-            Problem(8191, 8189, 8184),  # odd M and N, K no multiple of the tile
-            Problem(1408, 1536, 8192),  # 132 tiles: one block an SM
+            *SIZES,
             Problem(1536, 2816, 8192),  # 264 tiles: two blocks an SM
         ),
         configurations=tiles(
@@ -55,12 +59,7 @@ PLANS: dict[str, KernelPlan] = {
     ),
     "v1_wgmma": KernelPlan(
         problems=(
-            HEADLINE,
-            Problem(4096, 4096, 4096),
-            Problem(2048, 2048, 2048),
-            Problem(1024, 1024, 1024),
-            Problem(8191, 8189, 8184),  # odd M and N, K no multiple of the tile
-            Problem(1408, 1536, 8192),  # 132 tiles: one block an SM
+            *SIZES,
             Problem(2304, 2816, 8192),  # 396 tiles: three blocks an SM
         ),
         configurations=tiles(

@@ -77,6 +77,11 @@ class Provenance:
         _require(bool(_COMMIT.fullmatch(self.commit)), "commit must be 40 hex digits or unknown")
         _require(self.commit != "unknown" or not self.clean, "clean must be false without a commit")
 
+    @property
+    def label(self) -> str:
+        """What stands beside a recorded number: 'NVIDIA H200, 2026-01-31, recorded'."""
+        return f"{self.gpu}, {self.date[:10]}, recorded"
+
 
 @dataclass(frozen=True)
 class Spread:

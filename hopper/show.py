@@ -348,12 +348,7 @@ def mutants(kernel: str) -> Table:
         )
         for mutation in broken
     )
-    sources = sorted(
-        {
-            f"{entry.provenance.gpu}, {entry.provenance.date[:10]}, recorded"
-            for entry in tried.values()
-        }
-    )
+    sources = sorted({entry.provenance.label for entry in tried.values()})
     title = f"{kernel}, broken on purpose" + (f"; {'; '.join(sources)}" if sources else "")
     return Table(title, ("broken rule", "the compiler says", "the GPU returned"), rows)
 

@@ -187,7 +187,7 @@ def test_mutants_add_up_the_recorded_launches(monkeypatch):
     trial = SimpleNamespace(runs=20, right=15, wrong=5, hung=0, failed=0)
     entry = SimpleNamespace(
         data=SimpleNamespace(name=first.name, change=show.change_of(first), trials=(trial, trial)),
-        provenance=SimpleNamespace(gpu="NVIDIA H200", date="2030-01-02T03:04:05Z"),
+        provenance=SimpleNamespace(label="NVIDIA H200, 2030-01-02, recorded"),
     )
     monkeypatch.setattr(show, "find", lambda kind, kernel: [entry])
     monkeypatch.setattr(show, "freshness", lambda entry: "fresh")

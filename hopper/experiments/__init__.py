@@ -106,9 +106,7 @@ def curves(kernel: str, name: str, *, gpu: str = GPU) -> Curves:
         entry = experiment(kernel, name, gpu=gpu)
     except NoRecording:
         return Curves(numpy.array([math.nan]), "no recording of this variant", None)
-    where = entry.provenance
-    label = f"{where.gpu}, {where.date[:10]}, recorded"
-    return Curves(numpy.array(entry.data.axis_values), label, entry.data)
+    return Curves(numpy.array(entry.data.axis_values), entry.provenance.label, entry.data)
 
 
 @dataclass(frozen=True)
@@ -140,5 +138,4 @@ def arrays(kernel: str, name: str, *, gpu: str = GPU) -> Arrays:
         entry = experiment(kernel, name, gpu=gpu)
     except NoRecording as error:
         return Arrays(str(error), None)
-    where = entry.provenance
-    return Arrays(f"{where.gpu}, {where.date[:10]}, recorded", entry.data)
+    return Arrays(entry.provenance.label, entry.data)

@@ -10,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hopper.errors import ProblemError
+from hopper.mma_sync import LDMATRIX_X4_BYTES, MMA_K, MMA_M, MMA_N, MMA_OPERAND_BYTES
 
 from .canvas import BODY, MARGIN, WIDTH, Canvas
 from .figure import Figure
 from .warpgroup import K, M, require_legal_n
 
-#: mma.sync.m16n8k16 is the largest shape of mma.sync for 16-bit types (PTX ISA).
-_MMA = (16, 8, 16)
-#: ldmatrix.x4 moves four 8 × 8 matrices of 16-bit elements into a warp's registers (PTX ISA).
-LDMATRIX_BYTES = 4 * 8 * 8 * 2
+ITEM_BYTES = 2  # fp16
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,7 @@ class OperandTraffic:
         return self.a_bytes + self.b_bytes
 
 
-def operand_traffic(
-    tile_m: int, tile_n: int, tile_k: int, *, item_bytes: int = 2
-) -> OperandTraffic:
+def operand_traffic(tile_m: int, tile_n: int, tile_k: int) -> OperandTraffic:
     """Operand bytes and instruction counts of one tile_m × tile_n × tile_k step.
 
     Raises ProblemError unless tile_m is a multiple of 64, tile_k of 16 and tile_n a legal N.
@@ -54,18 +50,17 @@ def operand_traffic(
     for name, value, unit in (("tile_m", tile_m, M), ("tile_k", tile_k, K)):
         if value <= 0 or value % unit:
             raise ProblemError(f"{name}={value}: must be a positive multiple of {unit}")
-    a_bytes, b_bytes = tile_m * tile_k * item_bytes, tile_n * tile_k * item_bytes
-    m, n, k = _MMA
-    mma_sync = (tile_m // m) * (tile_n // n) * (tile_k // k)
+    a_bytes, b_bytes = tile_m * tile_k * ITEM_BYTES, tile_n * tile_k * ITEM_BYTES
+    mma_sync = (tile_m // MMA_M) * (tile_n // MMA_N) * (tile_k // MMA_K)
     wgmma = (tile_m // M) * (tile_k // K)
     return OperandTraffic(
         a_bytes=a_bytes,
         b_bytes=b_bytes,
-        ldmatrix=(a_bytes + b_bytes) // LDMATRIX_BYTES,
+        ldmatrix=(a_bytes + b_bytes) // LDMATRIX_X4_BYTES,
         mma_sync=mma_sync,
         wgmma=wgmma,
-        mma_sync_bytes=mma_sync * (m + n) * k * item_bytes,
-        wgmma_bytes=wgmma * (M + tile_n) * K * item_bytes,
+        mma_sync_bytes=mma_sync * MMA_OPERAND_BYTES,
+        wgmma_bytes=wgmma * (M + tile_n) * K * ITEM_BYTES,
     )
 
 

@@ -10,7 +10,7 @@ from hopper.counters import WANTED
 from hopper.gemm import Problem
 from hopper.records.fresh import current
 from hopper.records.store import GPU, NoRecording
-from hopper.schema import Metric, Profile, Provenance, TuningRow
+from hopper.schema import Metric, Profile, TuningRow
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def tuning_table(kernel: str, problem: Problem | None = None, *, gpu: str = GPU)
     except NoRecording as error:
         return TuningTable((), str(error))
     rows = tuple(_table_row(row, entry.data.problem) for row in entry.data.rows)
-    return TuningTable(rows, _label(entry.provenance))
+    return TuningTable(rows, entry.provenance.label)
 
 
 def _table_row(row: TuningRow, problem: Problem) -> dict[str, Any]:
@@ -82,9 +82,7 @@ def counters_table(kernel: str, problem: Problem | None = None, *, gpu: str = GP
             shown = alias.replace("_", " ")
             rows.append((shown, _shown(ours), _shown(theirs), ours.unit, name))
     ran = f"; cuBLAS ran {peer.kernel}" if peer else ""
-    return CountersTable(
-        columns, tuple(rows), f"{_label(entry.provenance)}, {entry.data.tool}{ran}"
-    )
+    return CountersTable(columns, tuple(rows), f"{entry.provenance.label}, {entry.data.tool}{ran}")
 
 
 def counter(kernel: str, alias: str, problem: Problem | None = None, *, gpu: str = GPU) -> float:
@@ -98,10 +96,6 @@ def counter(kernel: str, alias: str, problem: Problem | None = None, *, gpu: str
     except NoRecording:
         return math.nan
     return next((metrics[name].value for name in candidates if name in metrics), math.nan)
-
-
-def _label(where: Provenance) -> str:
-    return f"{where.gpu}, {where.date[:10]}, recorded"
 
 
 def _metric(profile: Profile | None, name: str) -> Metric | None:
