@@ -1,0 +1,127 @@
+"""Does the emulator compute what the hardware computes? Cases that both run, compared bit for bit.
+
+A case is a kernel of ``kernels/``, inputs made from a seed, and outputs. An H200 ran each of them;
+the SHA-256 of every output is in ``results/``, and a test compares the emulator's outputs with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy
+
+from hopper.compile import Program, compile_cuda
+from hopper.emulator import Emulator, Run
+from hopper.errors import HopperError
+from hopper.paths import KERNELS
+from hopper.tensormap import TensorMap
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """A tensor map over argument number ``argument``, an array of the same case."""
+
+    argument: int
+    box: tuple[int, ...]
+    swizzle: int = 128
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question to the hardware.
+
+    ``source``: file below ``kernels/``; ``kernel``: its ``extern "C"`` name. ``arguments``: makes
+    fresh arguments in the kernel's order: NumPy arrays, ``Tiled``, NumPy scalars. ``outputs``:
+    positions of the arrays that are compared; they start as 0xFF bytes or as inputs.
+    ``shared_bytes``: dynamic shared memory. The result must not depend on timing.
+    """
+
+    name: str
+    source: str
+    kernel: str
+    arguments: Callable[[], list]
+    outputs: tuple[int, ...]
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (128, 1, 1)
+    shared_bytes: int = 0
+    defines: Mapping[str, int | str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def compile(self) -> Program:
+        """The compiled kernel."""
+        return compile_cuda(KERNELS / self.source, self.kernel, defines=self.defines)
+
+
+def blank(shape, dtype) -> numpy.ndarray:
+    """An output array that starts as 0xFF bytes: an element nobody wrote shows."""
+    array = numpy.empty(shape, dtype)
+    array.reshape(-1).view(numpy.uint8)[:] = 0xFF
+    return array
+
+
+def emulate(case: Case, emulator: Emulator | None = None) -> tuple[list[numpy.ndarray], Run]:
+    """Run a case in the emulator. Returns its outputs, and what the run left behind."""
+    program = case.compile()
+    values = case.arguments()
+    args = [
+        TensorMap(values[value.argument], value.box, value.swizzle)
+        if isinstance(value, Tiled)
+        else value
+        for value in values
+    ]
+    run = (emulator or Emulator()).launch(
+        program.ptx,
+        case.kernel,
+        case.grid,
+        case.block,
+        shared_bytes=case.shared_bytes,
+        args=args,
+    )
+    return [values[position] for position in case.outputs], run
+
+
+def run_on_gpu(case: Case, gpu) -> list[numpy.ndarray]:
+    """Run a case on a Hopper GPU (``hopper.backends.HopperGpu``) and return its outputs."""
+    program = case.compile()
+    values = case.arguments()
+    arrays = {
+        position: gpu.array(value)
+        for position, value in enumerate(values)
+        if isinstance(value, numpy.ndarray) and value.ndim
+    }
+    args = [
+        TensorMap(arrays[value.argument], value.box, value.swizzle).encode()
+        if isinstance(value, Tiled)
+        else arrays.get(position, value)
+        for position, value in enumerate(values)
+    ]
+    gpu.launch(program, case.grid, case.block, args, case.shared_bytes)
+    gpu.synchronize()
+    return [gpu.numpy(arrays[position]) for position in case.outputs]
+
+
+def digest(outputs: list[numpy.ndarray]) -> list[str]:
+    """SHA-256 of each output's bytes, in hexadecimal."""
+    return [hashlib.sha256(numpy.ascontiguousarray(o).tobytes()).hexdigest() for o in outputs]
+
+
+def units() -> list[str]:
+    """Modules of this package that hold cases, sorted."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def cases(unit: str | None = None) -> list[Case]:
+    """The cases of one unit, or of all. Raises HopperError where two have one name."""
+    found: list[Case] = []
+    for name in [unit] if unit else units():
+        module = importlib.import_module(f"{__name__}.{name}")
+        found += getattr(module, "CASES", ())
+    names = [case.name for case in found]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise HopperError(f"two cases are called {sorted(twice)[0]}: give each a name of its own")
+    return found
