@@ -223,8 +223,8 @@ def _shared_layout(kernel: Kernel, dynamic: int, skew: int) -> tuple[dict[str, i
     used = at - SYSTEM_SHARED_BYTES
     if used > SHARED_BYTES_A_BLOCK:
         raise LaunchError(
-            f"shared_bytes={dynamic}: with {used - dynamic} static bytes the block uses {used}, and "
-            f"it has {SHARED_BYTES_A_BLOCK} (227 KB); use fewer stages or a smaller tile"
+            f"shared_bytes={dynamic}: with {used - dynamic} static bytes the block uses {used}, "
+            f"and it has {SHARED_BYTES_A_BLOCK} (227 KB); use fewer stages or a smaller tile"
         )
     return offsets, at
 
@@ -318,7 +318,7 @@ def _argument(
 def _flat(number: int, array: numpy.ndarray) -> numpy.ndarray:
     if not array.flags.c_contiguous:
         raise LaunchError(
-            f"argument {number}: an array of shape {array.shape} and strides {array.strides} is not "
-            f"C-contiguous; pass numpy.ascontiguousarray(…)"
+            f"argument {number}: an array of shape {array.shape} and strides {array.strides} is "
+            f"not C-contiguous; pass numpy.ascontiguousarray(…)"
         )
     return array.reshape(-1).view(numpy.uint8)

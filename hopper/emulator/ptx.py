@@ -17,7 +17,7 @@ from hopper.emulator.types import width
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register. ``row``: its place among the registers of its width, in the order of first use."""
+    """A register. ``row``: its place among the registers of its width, by first use."""
 
     name: str
     type: str
@@ -76,7 +76,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``[base + offset]``, or ``[base, {coordinates}]`` of a tensor (``coordinates`` is a Vector)."""
+    """``[base + offset]``, or ``[base, {coordinates}]`` of a tensor."""
 
     base: "Operand"
     offset: int = 0

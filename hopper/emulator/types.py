@@ -49,7 +49,7 @@ def numpy_type(ptx: str) -> numpy.dtype:
 def bits_type(ptx: str) -> numpy.dtype:
     """The unsigned integer (or bool) that holds the bits of ``ptx``."""
     kind = numpy_type(ptx)
-    return kind if kind == bool else numpy.dtype(f"u{kind.itemsize}")
+    return kind if kind.kind == "b" else numpy.dtype(f"u{kind.itemsize}")
 
 
 def width(ptx: str) -> int:
