@@ -3,7 +3,7 @@
 Figures and quotations are apart: ``from hopper import figures, plots, show``.
 """
 
-from hopper.backends import HopperGpu, available, find_hopper, why_not
+from hopper.backends import HopperGpu, available, backend, find_hopper, why_not
 from hopper.bench import Measurement, beside_recording, measure
 from hopper.check import Comparison, check
 from hopper.compile import Program, compile_cuda, compile_kernel, kernel_names
@@ -37,6 +37,7 @@ __all__ = [
     "RecordError",
     "TensorMap",
     "available",
+    "backend",
     "beside_recording",
     "check",
     "compile_cuda",

@@ -1,32 +1,50 @@
-"""The machine that runs a kernel: a Hopper GPU through CuPy, found or politely missed.
+"""What runs a kernel: a Hopper GPU through CuPy where there is one, the emulator elsewhere.
 
 A look at the machine (``look``) is apart from the verdict about it (``refusal``), so that every
-verdict can be read and tested on a machine without a GPU. An emulator will be a second backend.
+verdict can be read and tested on a machine without a GPU.
 """
+
+from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
 
+from hopper.arrays import memory_of
 from hopper.compile import Program
 from hopper.errors import NoHopper
 
-STILL_WORKS = (
-    "Kernels are still compiled and inspected here, and timings come from the recorded H200."
-)
+if TYPE_CHECKING:
+    from hopper.emulator.backend import EmulatedGpu
+    from hopper.tensormap import TensorMap
+
+STILL_WORKS = "Kernels run in the emulator here, and timings come from the recorded H200."
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR, _SM_COUNT = 75, 76, 16  # CUdevice_attribute
 
 
 class Backend(Protocol):
-    """What runs a compiled kernel."""
+    """What runs a compiled kernel. ``gpu``: its name for beside a result."""
 
+    gpu: str
     name: str
     is_hopper: bool
+
+    def array(self, host: numpy.ndarray) -> Any:
+        """A copy in the memory that kernels work on."""
+        ...
+
+    def numpy(self, device: Any) -> numpy.ndarray:
+        """A copy in host memory, when the kernels launched before are done."""
+        ...
+
+    def tensor_map(self, described: TensorMap) -> Any:
+        """A tensor map as a kernel argument."""
+        ...
 
     def launch(
         self,
@@ -35,7 +53,7 @@ class Backend(Protocol):
         block: tuple[int, int, int],
         args: Sequence[Any],
         shared_bytes: int,
-    ) -> None:
+    ) -> Any:
         """Start ``program`` on a grid of blocks; ``shared_bytes`` is dynamic shared memory."""
         ...
 
@@ -90,6 +108,10 @@ class HopperGpu:
         import cupy
 
         cupy.cuda.Device().synchronize()
+
+    def tensor_map(self, described: TensorMap) -> numpy.void:
+        """The map's 128 bytes, encoded by the driver."""
+        return described.encode()
 
     def launch(
         self,
@@ -242,6 +264,29 @@ def find_hopper(seen: Look | None = None) -> HopperGpu:
 def available() -> HopperGpu | None:
     """The Hopper GPU of this machine, or None."""
     return None if refusal(look()) else find_hopper()
+
+
+def backend() -> HopperGpu | EmulatedGpu:
+    """What runs kernels here: the Hopper GPU of this machine, or else the emulator.
+
+    Both take the same calls, so a cell that uses one runs on the other; ``is_hopper`` tells which.
+    """
+    return available() or _emulated()
+
+
+def backend_of(array: Any) -> HopperGpu | EmulatedGpu:
+    """What runs a kernel on ``array``: a Hopper GPU for a CuPy array, the emulator for NumPy's.
+
+    Raises NoHopper for a CuPy array without a Hopper GPU.
+    """
+    return find_hopper() if memory_of(array).on_gpu else _emulated()
+
+
+def _emulated() -> EmulatedGpu:
+    # The emulator reads tensor maps, and those ask this module for the driver.
+    from hopper.emulator.backend import EmulatedGpu
+
+    return EmulatedGpu()
 
 
 def why_not() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from hopper.arrays import Memory, memory_of
-from hopper.backends import Backend, find_hopper
+from hopper.backends import Backend, backend_of
 from hopper.compile import Program
 from hopper.errors import ProblemError
 from hopper.facts import LaunchFacts
@@ -122,9 +122,10 @@ class Launch:
 def gemm(program: Program, a, b, c=None):
     """C = A·Bᵀ by a kernel of the ladder; returns C without waiting for it.
 
-    ``a`` (M, K) and ``b`` (N, K) are fp16 CuPy arrays. A new C is filled with NaN first, so that
-    a tile the kernel forgets is seen at once. Raises ProblemError for arrays that the kernel
-    cannot take, CompileError for a kernel that must not be launched, NoHopper without a GPU.
+    ``a`` (M, K) and ``b`` (N, K) are fp16: CuPy arrays run on the Hopper GPU, NumPy arrays in the
+    emulator. A new C is filled with NaN first, so that a tile the kernel forgets is seen at once.
+    Raises ProblemError for arrays that the kernel cannot take, CompileError for a kernel that must
+    not be launched, NoHopper for CuPy arrays without a Hopper GPU.
     """
     if c is None:
         m, n, _ = validate_inputs(program.facts, a, b)
@@ -139,9 +140,13 @@ def plan(program: Program, a, b, c) -> Launch:
     facts = program.facts
     m, n, k = validate(facts, a, b, c)
     program.require_clean()
-    backend = find_hopper()
+    backend = backend_of(a)
     maps = (TensorMap(a, facts.a_box), TensorMap(b, facts.b_box))
-    args = (*(each.encode() for each in maps), c, *(numpy.int32(size) for size in (m, n, k)))
+    args = (
+        *(backend.tensor_map(each) for each in maps),
+        c,
+        *(numpy.int32(size) for size in (m, n, k)),
+    )
     grid = (_blocks(m, facts.tile_m), _blocks(n, facts.tile_n), 1)
     return Launch(program, backend, grid, (facts.threads, 1, 1), args, maps, c)
 
@@ -179,6 +184,13 @@ def validate(facts: LaunchFacts, a, b, c) -> tuple[int, int, int]:
             f"allocate C so"
         )
     _require_layout("C", memory_c)
+    for name, array in (("B", b), ("C", c)):
+        if memory_of(array).on_gpu != memory_of(a).on_gpu:
+            where = "GPU" if memory_of(a).on_gpu else "host"
+            raise ProblemError(
+                f"A lies in {where} memory and {name} does not: a kernel works in one memory; move "
+                f"all three with the same backend().array(…)"
+            )
     for name, array in (("A", a), ("B", b)):
         if memory_c.overlaps(memory_of(array)):
             raise ProblemError(

@@ -1,6 +1,7 @@
 import ctypes
 import sys
 
+import numpy
 import pytest
 
 from hopper import backends
@@ -141,3 +142,17 @@ def test_this_gpu_is_a_hopper():
     assert gpu.sm_count == cupy.cuda.Device().attributes["MultiProcessorCount"]
     host = cupy.asnumpy(cupy.arange(5))
     assert gpu.numpy(gpu.array(host)).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_where_there_is_no_hopper_the_emulator_runs_kernels(monkeypatch):
+    monkeypatch.setattr(backends, "look", lambda: machine(A100))
+    here = backends.backend()
+    assert (here.name, here.is_hopper) == ("emulator", False)
+    assert here == backends.backend_of(numpy.zeros(3))
+    host = numpy.arange(6).reshape(2, 3)
+    there = here.array(host.T)
+    assert there.flags.c_contiguous
+    there[0, 0] = 7
+    assert (host[0, 0], here.numpy(there)[0, 0]) == (0, 7)
+    monkeypatch.setattr(backends, "look", lambda: machine(H200))
+    assert backends.backend().is_hopper

@@ -3,6 +3,8 @@ import importlib
 import numpy
 import pytest
 
+from hopper import backends
+from hopper.check import check
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.errors import CompileError, NoHopper, ProblemError
 from hopper.gemm import DISTRIBUTIONS, Problem, gemm, plan, validate
@@ -167,34 +169,52 @@ def test_a_grid_that_does_not_fit_is_refused(v1, device_array):
 
 
 def test_bad_arrays_are_reported_before_a_missing_gpu(v1, monkeypatch):
-    monkeypatch.setattr(module, "find_hopper", lambda: pytest.fail("asked for a GPU"))
+    monkeypatch.setattr(module, "backend_of", lambda a: pytest.fail("asked for a GPU"))
     with pytest.raises(ProblemError, match="B is"):
         gemm(v1, A, B.T)
 
 
 def test_a_kernel_that_must_not_be_launched_is_refused(monkeypatch):
     source = (KERNELS / "v1_wgmma.cu").read_text().replace("wgmma_wait_group<0>();", "")
-    monkeypatch.setattr(module, "find_hopper", lambda: pytest.fail("asked for a GPU"))
+    monkeypatch.setattr(module, "backend_of", lambda a: pytest.fail("asked for a GPU"))
     with pytest.raises(CompileError, match="C7517"):
         gemm(compile_cuda(source), A, B)
 
 
-def test_without_a_gpu_the_reason_is_given(v1, monkeypatch):
+def test_without_a_gpu_the_reason_is_given(v1, monkeypatch, device_array):
     def none():
         raise NoHopper("no GPU here")
 
-    monkeypatch.setattr(module, "find_hopper", none)
+    monkeypatch.setattr(backends, "find_hopper", none)
     with pytest.raises(NoHopper, match="no GPU here"):
-        gemm(v1, A, B)
+        plan(
+            v1,
+            device_array((64, 8)),
+            device_array((32, 8), address=2**45),
+            device_array((64, 32), address=2**46),
+        )
+
+
+def test_all_three_arrays_lie_in_one_memory(v1, device_array):
+    with pytest.raises(ProblemError, match="A lies in host memory and C does not"):
+        plan(v1, A, B, device_array((64, 32)))
+
+
+def test_numpy_arrays_are_multiplied_by_the_emulator(v1):
+    a, b = Problem(70, 40, 136, seed=5).inputs()
+    assert check(gemm(v1, a, b), a, b).ok
 
 
 class Recorder:
     """A backend that notes what it is asked to launch."""
 
-    name, is_hopper = "recorder", False
+    gpu, name, is_hopper = "recorder", "recorder", False
 
     def __init__(self):
         self.launched = []
+
+    def tensor_map(self, described):
+        return "map", described.box
 
     def launch(self, *what):
         self.launched.append(what)
@@ -202,8 +222,7 @@ class Recorder:
 
 def test_a_plan_binds_everything_that_a_launch_needs(v1, monkeypatch, device_array):
     backend = Recorder()
-    monkeypatch.setattr(module, "find_hopper", lambda: backend)
-    monkeypatch.setattr(module.TensorMap, "encode", lambda self: ("map", self.box))
+    monkeypatch.setattr(module, "backend_of", lambda a: backend)
     a, b = device_array((300, 72)), device_array((700, 72), address=2**45)
     c = device_array((300, 700), address=2**46)
     launch = plan(v1, a, b, c)
@@ -223,8 +242,7 @@ def test_a_plan_binds_everything_that_a_launch_needs(v1, monkeypatch, device_arr
 
 
 def test_a_missing_c_is_made_and_filled_with_nan(v1, monkeypatch):
-    monkeypatch.setattr(module, "find_hopper", Recorder)
-    monkeypatch.setattr(module.TensorMap, "encode", lambda self: None)
+    monkeypatch.setattr(module, "backend_of", lambda a: Recorder())
     c = gemm(v1, A, B)
     assert (c.shape, c.dtype) == ((64, 32), numpy.float16)
     assert numpy.isnan(c).all()

@@ -3,8 +3,6 @@
 ``Emulator().launch(program.ptx, "v1_wgmma", grid, block, args=…)`` executes the PTX that NVRTC made
 of a kernel and changes the NumPy arrays that were passed, as the GPU would: every bit is the bit
 that an H200 returns. It is no performance model: it knows no time.
-
-``python -m hopper.emulator`` runs a kernel from a file.
 """
 
 from __future__ import annotations
