@@ -1,44 +1,43 @@
-"""The arithmetic of Hopper's tensor core: D = A·B + C of one instruction, all bits.
+"""The arithmetic of Hopper's tensor core: D = A·B + C of one instruction, every bit of it.
 
-One fused sum over the instruction's K and the accumulator: every product has the exponent that
-its operands' exponents add up to, every term is aligned to the largest exponent and cut off there,
-the sum is exact, and the result is cut to the accumulator's precision. First version: finite
-operands as probed on an H200.
+The model, found by probes on an H200:
+
+- One fused sum over the instruction's whole K and the accumulator, in no order.
+- A product has the exponent that its operands' exponents add up to, so its significand lies in
+  [1, 4); it is not normalised. A subnormal number has its format's smallest exponent. A product
+  with a zero takes no part.
+- Every term, C's too, is aligned to the largest exponent among them and cut toward zero after 25
+  fraction bits, 13 in wgmma of 8-bit floats. The sum of what is left is exact.
+- The sum becomes f32 by cutting toward zero, after 23 fraction bits, 13 for 8-bit floats; f16 by
+  rounding to nearest even, once. Beyond the largest number is infinity. Zero is +0, always.
+- NaN where an operand is one, infinity times zero, infinities of both signs: 0x7fffffff or 0x7fff.
+- Integers are exact; the sum wraps, or with .satfinite stops at the ends of s32.
+
+mma.sync is the same, except that for 8-bit floats it is no instruction of the machine: it is
+converted to f16, and done in two instructions and an addition.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy
 
-from hopper.errors import ProblemError
+from hopper.emulator.errors import Unsupported
+from hopper.emulator.numbers import E4M3, E5M2, F16, F32, FORMATS, Format
 
-
-@dataclass(frozen=True)
-class _Float:
-    bits: int
-    fraction: int
-    bias: int
-    infinities: bool = True
-
-    @property
-    def dtype(self) -> type:
-        return {8: numpy.uint8, 16: numpy.uint16, 32: numpy.uint32}[self.bits]
-
-
-_FLOATS = {
-    "f16": _Float(16, 10, 15),
-    "bf16": _Float(16, 7, 127),
-    "tf32": _Float(32, 23, 127),
-    "f32": _Float(32, 23, 127),
-    "e4m3": _Float(8, 3, 7, infinities=False),
-    "e5m2": _Float(8, 2, 15),
-}
 _INTEGERS = {"s8": numpy.int8, "u8": numpy.uint8}
-_FP8 = ("e4m3", "e5m2")
-_PAIRS = {("f16", "f16"), ("bf16", "bf16"), ("tf32", "tf32")}
-_PAIRS |= {(a, b) for a in _FP8 for b in _FP8} | {(a, b) for a in _INTEGERS for b in _INTEGERS}
+_FP8 = (E4M3.name, E5M2.name)
+_D_FORMATS = {"f32": F32, "f16": F16}
+
+#: Fraction bits that a term keeps when it is aligned to the largest exponent.
+_ALIGNED, _ALIGNED_FP8 = 25, 13
+#: Fraction bits of an f32 result.
+_KEPT, _KEPT_FP8 = 23, 13
+#: No term is aligned to an exponent below this, however small all of them are.
+_LOWEST_EXPONENT = -133
+#: Where scaled terms stay normal numbers in float32; beyond it we compute in float64.
+_FLOAT32_LOWEST, _FLOAT32_HIGHEST = -100, 120
+#: Outputs, and terms, that are computed at once: they stay in a core's cache.
+_BLOCK_OUTPUTS, _BLOCK_TERMS = 16384, 32768
 
 
 def multiply_add(
@@ -54,72 +53,228 @@ def multiply_add(
     negate_b: bool = False,
     satfinite: bool = False,
 ) -> numpy.ndarray:
-    """A (…, M, K) · B (…, N, K)ᵀ + C (…, M, N) of one instruction, raw bits in and out.
+    """D (…, M, N) = A (…, M, K) · B (…, N, K)ᵀ + C (…, M, N), raw bits in unsigned integers.
 
-    ``c`` None where scale-d is false. Raises ProblemError for a combination that is unknown.
+    K is that of one instruction: 32 bytes, in mma.sync also 16. The leading axes are independent
+    instructions. ``a_type``, ``b_type``: f16, bf16, tf32, e4m3, e5m2, s8, u8; ``d_type``: f32,
+    f16, s32. ``c`` is None where scale-d is false. ``instruction``: "wgmma" or "mma.sync".
+    Raises Unsupported for whatever else.
     """
-    if (a_type, b_type) not in _PAIRS or instruction not in ("wgmma", "mma.sync"):
-        raise ProblemError(f"{instruction} of {a_type} and {b_type}: not an instruction we model")
-    if (d_type == "s32") != (a_type in _INTEGERS) or d_type not in ("f32", "f16", "s32"):
-        raise ProblemError(f"d_type={d_type}: not an accumulator of {a_type} and {b_type}")
+    _require_known(a, b, c, a_type, b_type, d_type, instruction)
     if d_type == "s32":
+        if negate_a or negate_b:
+            raise Unsupported(f"{a_type} negated: an instruction on integers cannot negate")
         return _integers(a, b, c, a_type, b_type, satfinite)
-    fp8 = a_type in _FP8 and instruction == "wgmma"
-    fraction = 13 if fp8 else 25
-    if a_type == "tf32":
-        a, b = a & numpy.uint32(0xFFFFE000), b & numpy.uint32(0xFFFFE000)
-    a_value, a_exponent = _decode(a, a_type)
-    b_value, b_exponent = _decode(b, b_type)
+    if satfinite:
+        raise Unsupported(f"satfinite of {d_type}: only instructions on integers have it")
+    a_format, b_format, d_format = FORMATS[a_type], FORMATS[b_type], _D_FORMATS[d_type]
     if negate_a != negate_b:
-        a_value = -a_value
-    a_value, a_exponent = a_value[..., :, None, :], a_exponent[..., :, None, :]
-    b_value, b_exponent = b_value[..., None, :, :], b_exponent[..., None, :, :]
-    products = a_value * b_value
-    exponents = a_exponent + b_exponent
-    top = exponents.max(-1)
-    if c is not None:
-        c_value, c_exponent = _decode(c, d_type)
-        top = numpy.maximum(top, c_exponent)
-    with numpy.errstate(all="ignore"):
-        scale = numpy.ldexp(1.0, fraction - top)
-        total = numpy.trunc(products * scale[..., None]).sum(-1)
-        if c is not None:
-            total += numpy.trunc(c_value * scale)
-        result = total / scale
-        if d_type == "f16":
-            return result.astype(numpy.float16).view(numpy.uint16)
-        kept = 13 if fp8 else 23
-        _, exponent = numpy.frexp(result)
-        quantum = numpy.ldexp(1.0, numpy.maximum(exponent - 1, -126) - kept)
-        return (numpy.trunc(result / quantum) * quantum).astype(numpy.float32).view(numpy.uint32)
+        a = a ^ a.dtype.type(a_format.sign)
+    if instruction == "mma.sync" and a_type in _FP8:
+        return _as_two_f16(a, b, c, a_format, b_format, d_format)
+    return _floats(a, b, c, a_format, b_format, d_format)
 
 
-def _decode(bits: numpy.ndarray, name: str) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Values as float64, and exponents: of a subnormal number or zero the smallest normal one."""
-    kind = _FLOATS[name]
-    bits = bits.astype(numpy.int64)
-    magnitude = bits & (1 << kind.bits - 1) - 1
-    field = magnitude >> kind.fraction
-    exponent = numpy.maximum(field, 1) - kind.bias
-    significand = (magnitude & (1 << kind.fraction) - 1) + (
-        (field > 0).astype(int) << kind.fraction
+def _require_known(a, b, c, a_type, b_type, d_type, instruction) -> None:
+    floats = a_type in FORMATS and b_type in FORMATS
+    known = (
+        a_type == b_type == "f16"
+        and d_type in ("f32", "f16")
+        or a_type == b_type
+        and a_type in ("bf16", "tf32")
+        and d_type == "f32"
+        or a_type in _FP8
+        and b_type in _FP8
+        and d_type in ("f32", "f16")
+        or a_type in _INTEGERS
+        and b_type in _INTEGERS
+        and d_type == "s32"
     )
-    value = numpy.ldexp(significand.astype(float), exponent - kind.fraction)
-    largest = (1 << kind.bits - 1 - kind.fraction) - 1
-    if kind.infinities:
-        value[field == largest] = numpy.inf
-        value[(field == largest) & (magnitude & (1 << kind.fraction) - 1 > 0)] = numpy.nan
-    else:
-        value[magnitude == (1 << kind.bits - 1) - 1] = numpy.nan
-    return numpy.where(bits >> kind.bits - 1, -value, value), exponent
+    if not known or instruction not in ("wgmma", "mma.sync"):
+        raise Unsupported(
+            f"{instruction} {d_type}.{a_type}.{b_type}: the tensor core's arithmetic is known for "
+            f"wgmma and mma.sync of f16, bf16, tf32, e4m3, e5m2, s8 and u8 in PTX's combinations"
+        )
+    a_dtype = FORMATS[a_type].dtype if floats else numpy.dtype(numpy.uint8)
+    b_dtype = FORMATS[b_type].dtype if floats else numpy.dtype(numpy.uint8)
+    d_dtype = _D_FORMATS[d_type].dtype if floats else numpy.dtype(numpy.uint32)
+    for name, array, dtype in (("A", a, a_dtype), ("B", b, b_dtype), ("C", c, d_dtype)):
+        if array is not None and array.dtype != dtype:
+            raise Unsupported(f"{name} is {array.dtype}: pass its raw bits as {dtype}")
+    deep = a.shape[-1] * a_dtype.itemsize
+    if deep != 32 and not (instruction == "mma.sync" and deep == 16) or b.shape[-1] != a.shape[-1]:
+        raise Unsupported(
+            f"K={a.shape[-1]} of A and {b.shape[-1]} of B: one {instruction} is 32 bytes deep"
+            f"{' or 16' if instruction == 'mma.sync' else ''}; loop over K outside"
+        )
 
 
-def _integers(a, b, c, a_type, b_type, satfinite):
-    a = a.view(_INTEGERS[a_type]).astype(float)
-    b = b.view(_INTEGERS[b_type]).astype(float)
-    total = a @ b.swapaxes(-1, -2)
+def _integers(a, b, c, a_type, b_type, satfinite) -> numpy.ndarray:
+    # float32 is exact: 32 products of 8-bit integers stay below 2^24.
+    a = a.view(_INTEGERS[a_type]).astype(numpy.float32)
+    b = b.view(_INTEGERS[b_type]).astype(numpy.float32)
+    total = (a @ b.swapaxes(-1, -2)).astype(numpy.int64)
     if c is not None:
         total += c.view(numpy.int32)
     if satfinite:
-        total = total.clip(-(2**31), 2**31 - 1)
-    return total.astype(numpy.int64).astype(numpy.int32).view(numpy.uint32)
+        total = total.clip(-(1 << 31), (1 << 31) - 1)
+    return total.astype(numpy.uint32)
+
+
+def _as_two_f16(a, b, c, a_format, b_format, d_format) -> numpy.ndarray:
+    """mma.sync of 8-bit floats, as ptxas compiles it for sm_90a; all results round as f16 does.
+
+    Of every four neighbours along K the first two go into one instruction that adds to nothing,
+    the others into a second one that adds to its result; C is added at last, by FADD or HADD2.
+    """
+    a, b = _to_f16(a, a_format), _to_f16(b, b_format)
+    first = numpy.arange(a.shape[-1]) % 4 < 2
+    total = _floats(a[..., first], b[..., first], None, F16, F16, d_format)
+    total = _floats(a[..., ~first], b[..., ~first], total, F16, F16, d_format)
+    if c is None:
+        return total
+    kind = numpy.float32 if d_format is F32 else numpy.float16
+    with numpy.errstate(all="ignore"):
+        added = total.view(kind) + c.view(kind)
+    nan = d_format.dtype.type(d_format.sign - 1)
+    return numpy.where(numpy.isnan(added), nan, added.view(d_format.dtype))
+
+
+def _to_f16(bits: numpy.ndarray, form: Format) -> numpy.ndarray:
+    values, _ = form.decode(bits)
+    special = numpy.where(form.is_nan(bits), F16.sign - 1, 0)
+    infinity = F16.first_special | (bits & form.sign).astype(numpy.uint16) << 8
+    special = numpy.where(form.is_infinite(bits), infinity, special).astype(numpy.uint16)
+    return values.astype(numpy.float16).view(numpy.uint16) | special
+
+
+def _floats(a, b, c, a_format, b_format, d_format) -> numpy.ndarray:
+    """One fused multiply-add, over all leading axes."""
+    lead, (m, k), n = a.shape[:-2], a.shape[-2:], b.shape[-2]
+    count = int(numpy.prod(lead, dtype=int))
+    a, b = a.reshape(count, m, k), b.reshape(count, n, k)
+    out = numpy.empty((count, m, n), d_format.dtype)
+    c = None if c is None else c.reshape(count, m, n)
+    # Many small instructions lie along the last axis, where NumPy is quick; wide ones have N there.
+    narrow = n < 32
+    step = max(1, _BLOCK_OUTPUTS // (m * n)) if narrow else 1
+    for start in range(0, count, step):
+        block = slice(start, start + step)
+        axes = (2, 1, 0)
+        one_a, one_b = a[block].transpose(axes)[:, :, None], b[block].transpose(axes)[:, None]
+        one_c = None if c is None else c[block].transpose(1, 2, 0)
+        if not narrow:
+            one_a, one_b = one_a[..., 0], one_b[..., 0]
+            one_c = None if c is None else one_c[..., 0]
+        one = _block(one_a, one_b, one_c, a_format, b_format, d_format)
+        out[block] = one.reshape(m, n, -1).transpose(2, 0, 1)
+    return out.reshape(*lead, m, n)
+
+
+def _block(a, b, c, a_format, b_format, d_format) -> numpy.ndarray:
+    """A (K, M, 1, …), B (K, 1, N, …), C (M, N, …): the outputs of one block."""
+    fp8 = a_format.name in _FP8
+    aligned, kept = (_ALIGNED_FP8, _KEPT_FP8) if fp8 else (_ALIGNED, _KEPT)
+    a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
+    a_value, a_exponent = a_format.decode(a)
+    b_value, b_exponent = b_format.decode(b)
+    top = (a_exponent + b_exponent).max(axis=0).astype(numpy.int32)
+    smallest = a_format.smallest_exponent + b_format.smallest_exponent
+    float64 = top.max() > _FLOAT32_HIGHEST
+    any_small = top.min() < max(smallest, _FLOAT32_LOWEST)
+    if any_small:
+        zero = top < smallest
+        top[zero] = _LOWEST_EXPONENT
+    numpy.maximum(top, _LOWEST_EXPONENT, out=top)
+    if c is not None:
+        c_value, c_exponent = d_format.decode(c)
+        numpy.maximum(top, c_exponent, out=top)
+    if any_small:
+        if c is not None:
+            zero &= c_value == 0
+        float64 |= (~zero & (top < _FLOAT32_LOWEST)).any()
+    if float64:
+        scale = _power_of_two(aligned - top, numpy.float64)
+    else:
+        scale = _power_of_two(aligned - numpy.maximum(top, _FLOAT32_LOWEST), numpy.float32)
+    total = _sum_of_products(a_value, b_value, scale)
+    if c is not None:
+        total += numpy.trunc(c_value * scale)
+    total *= _power_of_two(top - aligned, numpy.float64)
+    with numpy.errstate(over="ignore"):
+        out = _cut_to_f32(total, kept) if d_format is F32 else _rounded_to_f16(total)
+    if (
+        a_format.has_special(a)
+        or b_format.has_special(b)
+        or (c is not None and d_format.has_special(c))
+    ):
+        _set_specials(out, a, b, c, a_format, b_format, d_format)
+    return out
+
+
+def _sum_of_products(a: numpy.ndarray, b: numpy.ndarray, scale: numpy.ndarray) -> numpy.ndarray:
+    """float64: the sum over K of every a·b·scale, each cut to an integer; as precise as scale."""
+    a, b = a.astype(scale.dtype, copy=False), b.astype(scale.dtype, copy=False)
+    step = min(len(a), max(1, _BLOCK_TERMS // scale.size))
+    products = numpy.empty((step, *scale.shape), scale.dtype)
+    integers = numpy.empty(products.shape, numpy.int32)
+    # int32 is enough: 16 products of 11-bit significands, each below 4·2^25, stay below 2^31.
+    total = numpy.zeros(scale.shape, numpy.int32)
+    for k in range(0, len(a), step):
+        some = slice(len(a) - k)
+        numpy.multiply(a[k : k + step], b[k : k + step], out=products[some])
+        numpy.multiply(products[some], scale, out=products[some])
+        numpy.copyto(integers[some], products[some], casting="unsafe")
+        total += integers[some].sum(axis=0, dtype=numpy.int32)
+    return total.astype(numpy.float64)
+
+
+def _power_of_two(exponent: numpy.ndarray, kind: type) -> numpy.ndarray:
+    """2^exponent, for exponents of normal numbers."""
+    if kind is numpy.float32:
+        return ((exponent + 127) << 23).view(numpy.float32)
+    return ((exponent.astype(numpy.int64) + 1023) << 52).view(numpy.float64)
+
+
+def _cut_to_f32(total: numpy.ndarray, kept: int) -> numpy.ndarray:
+    """Cut toward zero after ``kept`` fraction bits, of the smallest normal number at least."""
+    smallest = 2.0**F32.smallest_exponent
+    small = abs(total) < smallest
+    if small.any():
+        quantum = smallest / (1 << kept)
+        # Adding 0 makes +0 of a negative number that was cut to nothing.
+        total[small] = numpy.trunc(total[small] / quantum) * quantum + 0.0
+    bits = total.view(numpy.uint64)
+    bits &= numpy.uint64((1 << 64) - (1 << 52 - kept))
+    return total.astype(numpy.float32).view(numpy.uint32)
+
+
+def _rounded_to_f16(total: numpy.ndarray) -> numpy.ndarray:
+    bits = total.astype(numpy.float16).view(numpy.uint16)
+    bits[bits == F16.sign] = 0
+    return bits
+
+
+def _set_specials(out, a, b, c, a_format, b_format, d_format) -> None:
+    """Overwrite the outputs that an infinity or a NaN reaches."""
+    a_signs, b_signs = a_format.signs(a), b_format.signs(b)
+    a_infinite = numpy.where(a_format.is_infinite(a), a_signs, 0)
+    b_infinite = numpy.where(b_format.is_infinite(b), b_signs, 0)
+    # A zero or a NaN times an infinity, and a NaN times anything.
+    nan = a_format.is_nan(a).any(axis=0) | b_format.is_nan(b).any(axis=0)
+    positive, negative = numpy.zeros(out.shape, bool), numpy.zeros(out.shape, bool)
+    for k in range(len(a)):
+        infinite = (a_infinite[k] != 0) | (b_infinite[k] != 0)
+        sign = a_signs[k] * b_signs[k]
+        nan = nan | (infinite & (sign == 0))
+        positive |= infinite & (sign > 0)
+        negative |= infinite & (sign < 0)
+    if c is not None:
+        nan = nan | d_format.is_nan(c)
+        infinite = d_format.is_infinite(c)
+        positive |= infinite & (c < d_format.sign)
+        negative |= infinite & (c >= d_format.sign)
+    nan = nan | (positive & negative)
+    out[positive] = d_format.first_special
+    out[negative] = d_format.first_special | d_format.sign
+    out[nan] = d_format.sign - 1
