@@ -18,6 +18,7 @@ the system (CUDA Programming Guide; measured: dynamic shared memory starts at 0x
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy
@@ -32,25 +33,36 @@ PARAM_WINDOW = 4 << 56
 RANK_SHIFT = 24
 SYSTEM_SHARED_BYTES = 1024
 
+#: Selects some of the addresses that were given.
+Which = slice | numpy.ndarray
+#: Says whose address at a position it is, in words.
+Who = Callable[[int], str]
+
 _OFFSET_IN_BUFFER = numpy.uint64((1 << GLOBAL_SHIFT) - 1)
 _OFFSET_IN_BLOCK = (1 << RANK_SHIFT) - 1
 
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """One piece of global memory: ``bytes`` is a flat uint8 view of what the launch was given."""
+    """One piece of memory: ``bytes`` is a flat uint8 view of what the launch was given."""
 
     name: str
     bytes: numpy.ndarray
     address: int
-    _views: dict[numpy.dtype, numpy.ndarray] = field(default_factory=dict)
+    _views: dict[tuple[numpy.dtype, int], numpy.ndarray] = field(default_factory=dict)
 
-    def view(self, kind: numpy.dtype) -> numpy.ndarray:
-        """The whole items of ``kind`` that lie in it."""
-        if kind not in self._views:
-            whole = self.bytes[: self.bytes.size // kind.itemsize * kind.itemsize]
-            self._views[kind] = whole.view(kind)
-        return self._views[kind]
+    def view(self, kind: numpy.dtype, count: int = 1) -> numpy.ndarray:
+        """The whole items of ``kind`` that lie in it; with ``count`` a matrix of so many a row."""
+        return _view(self.bytes, self._views, kind, count)
+
+
+def _view(flat: numpy.ndarray, views: dict, kind: numpy.dtype, count: int) -> numpy.ndarray:
+    found = views.get((kind, count))
+    if found is None:
+        size = kind.itemsize * count
+        found = flat[: flat.size // size * size].view(kind)
+        found = views[kind, count] = found if count == 1 else found.reshape(-1, count)
+    return found
 
 
 class Global:
@@ -73,45 +85,68 @@ class Global:
         return buffer
 
     def locate(
-        self, address: numpy.ndarray, size: int
-    ) -> list[tuple[Buffer, numpy.ndarray, object]]:
+        self, address: numpy.ndarray, size: int, who: Who | None = None
+    ) -> list[tuple[Buffer, numpy.ndarray, Which]]:
         """Buffers that uint64 addresses of ``size`` bytes lie in: (buffer, offsets, which).
 
         ``which`` selects the addresses of a buffer among those given, ``slice(None)`` for all.
-        Raises Fault for a wild address, one out of bounds, and one that is no multiple of ``size``.
+        ``who``: the thread of the address at a position, in words. Raises Fault for a wild address,
+        one out of bounds, and one that is no multiple of ``size``, a power of two.
         """
-        if (address & numpy.uint64(size - 1)).any():
-            bad = int(address[(address & numpy.uint64(size - 1)) != 0][0])
-            raise Fault(
-                f"global address {bad:#x} ({self.place(bad)}) is not a multiple of the {size} bytes "
-                f"that are accessed; align it, or access smaller pieces"
-            )
-        number = address >> numpy.uint64(GLOBAL_SHIFT)
-        low, high = int(number.min()), int(number.max())
-        found = []
-        for n in [low] if low == high else numpy.unique(number).tolist():
-            which = slice(None) if low == high else numpy.flatnonzero(number == n)
-            offset = (address[which] & _OFFSET_IN_BUFFER).astype(numpy.int64)
-            if not 1 <= n <= len(self.buffers):
-                bad = int(address[which][0])
-                raise Fault(f"address {bad:#x} lies in no array of this launch: {self.place(bad)}")
+        low, high = int(numpy.minimum.reduce(address)), int(numpy.maximum.reduce(address))
+        n = low >> GLOBAL_SHIFT
+        if n == high >> GLOBAL_SHIFT and 1 <= n <= len(self.buffers):
             buffer = self.buffers[n - 1]
-            if int(offset.max()) + size > buffer.bytes.size:
-                raise Fault(
-                    f"{size} bytes at byte {int(offset.max())} of {buffer.name}, which has "
-                    f"{buffer.bytes.size}: out of bounds; guard the access, or pass a larger array"
-                )
+            inside = high - buffer.address + size <= buffer.bytes.size
+            if inside and not int(numpy.bitwise_or.reduce(address)) & (size - 1):
+                offset = (address - numpy.uint64(buffer.address)).view(numpy.int64)
+                return [(buffer, offset, slice(None))]
+        number = address >> numpy.uint64(GLOBAL_SHIFT)
+        found = []
+        for n in numpy.unique(number).tolist():
+            which = numpy.flatnonzero(number == n)
+            offset = (address[which] & _OFFSET_IN_BUFFER).astype(numpy.int64)
+            buffer = self.buffers[n - 1] if 1 <= n <= len(self.buffers) else None
+            end = buffer.bytes.size if buffer else 0
+            bad = (offset + size > end) | (offset & (size - 1) != 0)
+            if bad.any():
+                at = int(which[bad.argmax()])
+                thread = f" ({who(at)})" if who else ""
+                raise Fault(self._wrong(int(address[at]), size) + thread)
             found.append((buffer, offset, which))
         return found
 
+    def _wrong(self, address: int, size: int) -> str:
+        """What is wrong with an address."""
+        n, offset = _nearest(address)
+        if not 1 <= n <= len(self.buffers):
+            return f"address {address:#x} lies in no array of this launch: {self.place(address)}"
+        if address & (size - 1):
+            return (
+                f"global address {address:#x} ({self.place(address)}) is not a multiple of the "
+                f"{size} bytes that are accessed; align it, or access smaller pieces"
+            )
+        buffer = self.buffers[n - 1]
+        return (
+            f"{size} bytes at byte {offset} of {buffer.name} (item {offset // size} of that size), "
+            f"which has {buffer.bytes.size}: out of bounds; guard the access, or pass a larger "
+            f"array"
+        )
+
     def place(self, address: int) -> str:
         """An address in words: "a + 12 bytes"."""
-        n = address >> GLOBAL_SHIFT
+        n, offset = _nearest(address)
         if 1 <= n <= len(self.buffers):
-            return f"{self.buffers[n - 1].name} + {address & ((1 << GLOBAL_SHIFT) - 1)} bytes"
+            return f"{self.buffers[n - 1].name} {'+-'[offset < 0]} {abs(offset)} bytes"
         if address >> 56 == SHARED_WINDOW >> 56:
             return f"shared address {address & 0xFFFFFFFF:#x}"
         return "no array starts there; was a pointer not passed, or an index not bounded?"
+
+
+def _nearest(address: int) -> tuple[int, int]:
+    """Number of the buffer that an address is meant for, and its offset there, maybe negative."""
+    n = address + (1 << GLOBAL_SHIFT - 1) >> GLOBAL_SHIFT
+    return n, address - (n << GLOBAL_SHIFT)
 
 
 class Shared:
@@ -126,13 +161,11 @@ class Shared:
         self.end = end
         self.window = -(-end // 1024) * 1024
         self.bytes = numpy.full(blocks * self.window, 0xFF, numpy.uint8)
-        self._views: dict[numpy.dtype, numpy.ndarray] = {}
+        self._views: dict[tuple[numpy.dtype, int], numpy.ndarray] = {}
 
-    def view(self, kind: numpy.dtype) -> numpy.ndarray:
-        """``bytes`` as items of ``kind``."""
-        if kind not in self._views:
-            self._views[kind] = self.bytes.view(kind)
-        return self._views[kind]
+    def view(self, kind: numpy.dtype, count: int = 1) -> numpy.ndarray:
+        """``bytes`` as items of ``kind``; with ``count`` a matrix of so many a row."""
+        return _view(self.bytes, self._views, kind, count)
 
     def check(self, offset: numpy.ndarray, size: int) -> None:
         """Raise Fault unless ``size`` bytes at each offset in a block's window belong to it."""
