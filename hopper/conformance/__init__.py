@@ -111,7 +111,8 @@ def digest(outputs: list[numpy.ndarray]) -> list[str]:
 
 def units() -> list[str]:
     """Modules of this package that hold cases, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = {module.name for module in pkgutil.iter_modules(__path__)}
+    return sorted(modules - {"__main__", "record"})
 
 
 def cases(unit: str | None = None) -> list[Case]:

@@ -5,6 +5,16 @@ from pathlib import Path
 
 from hopper import notebooks
 from hopper.compile import kernel_names
+from hopper.conformance import cases
+from hopper.conformance.record import (
+    Answers,
+    answers_path,
+    read_answers,
+    units_with_cases,
+    write_answers,
+)
+from hopper.conformance.record import load as load_answers
+from hopper.conformance.record import state as answer_state
 from hopper.errors import RecordError
 from hopper.records.fresh import freshness, merged
 from hopper.records.store import (
@@ -30,9 +40,11 @@ def merge(folder: Path) -> list[Path]:
     from a changed tree, or when there is none.
     """
     found = sorted(folder.glob("*/*.json"))
-    if not found:
+    answered = sorted(folder.glob("*/conformance/*.json"))
+    if not found and not answered:
         raise RecordError(f"{folder}: no bundle (nothing like {GPU}/kernel.json in it)")
     bundle = [read_record(path) for path in found]
+    answers = [_clean_answers(path) for path in answered]
     for path, record in zip(found, bundle, strict=True):
         for entry in record.entries:
             if not entry.provenance.clean:
@@ -45,7 +57,18 @@ def merge(folder: Path) -> list[Path]:
         old = read_record(path).entries if path.is_file() else ()
         write_record(Record(record.kernel, record.gpu, merged(old, record.entries)), path)
         written.append(path)
+    for one in answers:
+        path = answers_path(one.unit, gpu_slug(one.provenance.gpu))
+        write_answers(one, path)
+        written.append(path)
     return written
+
+
+def _clean_answers(path: Path) -> Answers:
+    found = read_answers(path)
+    if not found.provenance.clean:
+        raise RecordError(f"{path}: made from a changed tree; commit, then {AGAIN}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -68,7 +91,23 @@ def check_records(gpu: str = GPU) -> list[Finding]:
             findings.append(Finding(path.name, "no such kernel: remove the file", "", False))
     for slug in notebooks.chapter_slugs():
         findings += _check_chapter(slug, gpu)
+    for unit in units_with_cases():
+        findings.append(_check_answers(unit, gpu))
     return findings
+
+
+def _check_answers(unit: str, gpu: str) -> Finding:
+    """One line for all cases of a unit: how many are fresh, and which is not."""
+    try:
+        recorded = load_answers(unit, gpu)
+    except RecordError as error:
+        return Finding(f"conformance {unit}", str(error), "", False)
+    states = {case.name: answer_state(case, recorded) for case in cases(unit)}
+    odd = [f"{name} is {found}" for name, found in states.items() if found != "fresh"]
+    gone = [f"{name} is no case" for name in recorded.answers if name not in states]
+    told = "; ".join([*odd, *gone][:3]) or f"fresh: {len(states)} cases"
+    date = recorded.provenance.date[:10]
+    return Finding(f"conformance {unit}", told, date, not odd and not gone)
 
 
 def _check_kernel(kernel: str, gpu: str) -> list[Finding]:
