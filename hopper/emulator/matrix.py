@@ -1,0 +1,133 @@
+"""ldmatrix, stmatrix, movmatrix: 8 × 8 matrices of 16 bits between shared memory and registers.
+
+PTX ISA, "Warp-level matrix load instruction: ldmatrix" and its two neighbours. Lane 8i + r brings
+the address of row r of matrix i; ``hopper.fragment`` says which element each lane then holds.
+Left out, because ptxas refuses it for sm_90a: matrices of 8-, 6- and 4-bit elements.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+from hopper.emulator.errors import Fault
+from hopper.emulator.fragments import first_lanes
+from hopper.emulator.instructions import Lanes, Step, executes, unsupported
+from hopper.emulator.machine import WARP, Machine
+from hopper.emulator.ptx import Address, Instruction, Operand, Register, Vector
+from hopper.emulator.spaces import RANK_SHIFT, SHARED_WINDOW
+from hopper.emulator.types import width
+from hopper.fragment import matrix_held_by
+
+ROWS, ROW_BYTES = 8, 16
+_COUNTS = {"x1": 1, "x2": 2, "x4": 4}
+
+
+def _elements(transposed: bool) -> numpy.ndarray:
+    """Of each of the 64 halves of a warp's registers: which element of the matrix it holds."""
+    lane, half = numpy.indices((WARP, 2))
+    row, column = matrix_held_by(lane, half, transposed=transposed)
+    return (row * ROWS + column).reshape(-1)
+
+
+# Keyed by "transposed". The inverse gives, for each element, the half that holds it.
+_ELEMENT = {transposed: _elements(transposed) for transposed in (False, True)}
+_HALF = {transposed: numpy.argsort(held) for transposed, held in _ELEMENT.items()}
+
+
+@executes("ldmatrix", together=WARP)
+def ldmatrix(machine: Machine, x: Instruction) -> Step:
+    """Shared memory to registers."""
+    count, element = _form(x), _ELEMENT[x.has("trans")]
+    matrix, rows = _registers(machine, x, x.operands[0], count)
+    places = _rows_of_matrices(machine, x, x.operands[1], count)
+
+    def step(lanes: Lanes) -> None:
+        warps = first_lanes(machine, lanes, WARP).size
+        found = machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[places(lanes, warps)]
+        halves = found.view("u2").reshape(warps, count, ROWS * ROWS).take(element, axis=-1)
+        held = halves.view("u4").transpose(1, 0, 2).reshape(count, -1)
+        matrix[_block(rows, lanes)] = held
+
+    return step
+
+
+@executes("stmatrix", together=WARP)
+def stmatrix(machine: Machine, x: Instruction) -> Step:
+    """Registers to shared memory."""
+    count, half = _form(x), _HALF[x.has("trans")]
+    matrix, rows = _registers(machine, x, x.operands[1], count)
+    places = _rows_of_matrices(machine, x, x.operands[0], count)
+
+    def step(lanes: Lanes) -> None:
+        warps = first_lanes(machine, lanes, WARP).size
+        held = matrix[_block(rows, lanes)].reshape(count, warps, WARP).transpose(1, 0, 2)
+        halves = numpy.ascontiguousarray(held).view("u2").take(half, axis=-1)
+        pieces = halves.view("u8").reshape(warps, count * ROWS, 2)
+        machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[places(lanes, warps)] = pieces
+
+    return step
+
+
+@executes("movmatrix", together=WARP)
+def movmatrix(machine: Machine, x: Instruction) -> Step:
+    """Transposes an 8 × 8 matrix that lies in one register of each lane."""
+    if x.parts != ("movmatrix", "sync", "aligned", "m8n8", "trans", "b16"):
+        raise unsupported(x, "the only form is movmatrix.sync.aligned.m8n8.trans.b16")
+    read, write = machine.read(x.operands[1], "b32"), machine.write(x.operands[0], "b32")
+    half = _HALF[False][_ELEMENT[True]]
+
+    def step(lanes: Lanes) -> None:
+        warps = first_lanes(machine, lanes, WARP).size
+        halves = numpy.ascontiguousarray(machine.each(read, lanes)).view("u2")
+        moved = halves.reshape(warps, 2 * WARP).take(half, axis=-1)
+        write(lanes, moved.reshape(-1).view("u4"))
+
+    return step
+
+
+def _form(x: Instruction) -> int:
+    """How many matrices it moves. Raises Unsupported for other shapes and types."""
+    known = {x.parts[0], "sync", "aligned", "m8n8", "trans", "shared", "shared::cta", "b16"}
+    counts = [_COUNTS[part] for part in x.parts if part in _COUNTS]
+    if len(counts) != 1 or not {"m8n8", "b16"} <= set(x.parts) or set(x.parts) - known - {*_COUNTS}:
+        raise unsupported(x, "sm_90a has .m8n8 .b16 in .x1, .x2 and .x4, with or without .trans")
+    return counts[0]
+
+
+def _registers(
+    machine: Machine, x: Instruction, operand: Operand, count: int
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The matrix of all registers of their width, and their rows in it."""
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    if len(items) != count or not all(
+        isinstance(item, Register) and width(item.type) == 32 for item in items
+    ):
+        raise unsupported(x, f".x{count} takes a vector of {count} 32-bit registers")
+    return machine.registers.block(items)
+
+
+def _block(rows: numpy.ndarray, lanes: Lanes) -> tuple[numpy.ndarray, Lanes]:
+    """The index of whole rows at some lanes."""
+    return (rows, lanes) if isinstance(lanes, slice) else (rows[:, None], lanes)
+
+
+def _rows_of_matrices(machine: Machine, x: Instruction, operand: Operand, count: int):
+    """Where each row lies, in units of 16 bytes: a function of lanes to (warps, 8 · count)."""
+    if not isinstance(operand, Address):
+        raise unsupported(x, "the rows' address is written in brackets")
+    address = machine.address(operand)
+    generic = not (x.has("shared") or x.has("shared::cta"))
+    window = numpy.uint64(SHARED_WINDOW if generic else 0)
+
+    def places(lanes: Lanes, warps: int) -> numpy.ndarray:
+        used = address(lanes).reshape(warps, WARP)[:, : ROWS * count] - window
+        who = machine.lane[lanes].reshape(warps, WARP)[:, : ROWS * count]
+        if ((used >> numpy.uint64(RANK_SHIFT)).astype(numpy.int64) != machine.rank[who]).any():
+            bad = int(used.flat[int(numpy.argmax(used >> numpy.uint64(RANK_SHIFT)))] + window)
+            raise Fault(
+                f"address {bad:#x} is not in this block's own shared memory, the only place that "
+                f"{x.parts[0]} reaches; pass __cvta_generic_to_shared of a __shared__ array"
+            )
+        return machine.shared_bytes_at(who, used, ROW_BYTES) >> 4
+
+    return places
