@@ -1,8 +1,10 @@
 """The status page, made by the build: records, chapters and versions as they are.
 
 `{status-table} kernels` lists what was recorded of every kernel and whether it is still true,
-`live` the chapters that were executed on a Hopper GPU, `chapters` what this build executed, and
-`versions` what it was built with. A kernel without a record is listed as such: nothing is hidden.
+`live` the chapters that were executed on a Hopper GPU, `chapters` what this build executed,
+`conformance` the cases that the emulator and a Hopper GPU both answered, `emulator` how long it
+takes on the machine of this build, and `versions` what it was built with. A kernel without a record
+is listed as such: nothing is hidden.
 """
 
 from collections.abc import Iterable
@@ -18,10 +20,15 @@ from extension.chapters import runs
 from extension.freshness import note_computed
 from extension.tables import table
 from hopper.compile import kernel_names, nvrtc_version
+from hopper.conformance import cases
+from hopper.conformance.record import load as load_answers
+from hopper.conformance.record import state as answer_state
+from hopper.conformance.record import units_with_cases
+from hopper.emulator.benchmark import kept_timings, machine
 from hopper.errors import RecordError
 from hopper.paths import ROOT
 from hopper.records import NoRecording, configuration, freshness, load, size_of
-from hopper.schema import Chapter, Entry
+from hopper.schema import Chapter, Entry, Provenance
 
 # Distributions whose version decides what a page shows; of CuPy's two, one is installed.
 PACKAGES = (
@@ -45,7 +52,7 @@ class ChapterStatus(nodes.General, nodes.Element):
 
 
 class StatusTable(SphinxDirective):
-    """`status-table` with one argument: kernels, live, chapters or versions."""
+    """`status-table` with one argument, the name of the table."""
 
     required_arguments = 1
 
@@ -56,6 +63,8 @@ class StatusTable(SphinxDirective):
             "kernels": kernels,
             "live": live,
             "chapters": ChapterStatus,
+            "conformance": conformance,
+            "emulator": emulator,
             "versions": versions,
         }
         if self.arguments[0] not in makers:
@@ -65,9 +74,9 @@ class StatusTable(SphinxDirective):
         return [makers[self.arguments[0]]()]
 
 
-def recorded_day(entry: Entry) -> nodes.Node:
+def recorded_day(provenance: Provenance) -> nodes.Node:
     """The date of a recording, as an element to which the page's script adds its age."""
-    date = entry.provenance.date
+    date = provenance.date
     html = f'<time class="age" datetime="{escape(date)}">{escape(date[:10])}</time>'
     return nodes.raw("", html, format="html")
 
@@ -86,7 +95,7 @@ def origin(entry: Entry) -> tuple[str, nodes.Node, str, str]:
     """GPU, date, commit and state of an entry: the last four cells of its row."""
     provenance = entry.provenance
     commit = provenance.commit[:10] + ("" if provenance.clean else ", changed tree")
-    return provenance.gpu, recorded_day(entry), commit, STATES[freshness(entry)]
+    return provenance.gpu, recorded_day(provenance), commit, STATES[freshness(entry)]
 
 
 def entries_of(kernel: str) -> tuple[tuple[Entry, ...], str]:
@@ -127,6 +136,52 @@ def live() -> nodes.Node:
         return nodes.paragraph("", "No chapter has been executed on a Hopper GPU yet.")
     rows = [(entry.data.slug, f"all {entry.data.cells}", *origin(entry)) for entry in found]
     return table(("Chapter", "Cells run", "GPU", "Date", "Commit", "State"), rows)
+
+
+def conformance() -> nodes.Node:
+    """A row a unit: its cases, what the GPU answered, and whether that is of today's cases."""
+    rows = []
+    for unit in units_with_cases():
+        asked = cases(unit)
+        try:
+            recorded = load_answers(unit)
+        except RecordError as error:
+            why = str(error).replace(f"{ROOT}/", "")
+            rows.append((nodes.literal("", unit), str(len(asked)), "–", "–", "–", why))
+            continue
+        states = [answer_state(case, recorded) for case in asked]
+        odd = len(states) - states.count("fresh")
+        elements = sum(answer.elements for answer in recorded.answers.values())
+        rows.append(
+            (
+                nodes.literal("", unit),
+                str(len(asked)),
+                f"{elements:,}",
+                recorded.provenance.gpu,
+                recorded_day(recorded.provenance),
+                f"{odd} changed since" if odd else "fresh",
+            )
+        )
+    return table(("Unit", "Cases", "Values compared", "GPU", "Date", "State"), rows)
+
+
+def emulator() -> nodes.Node:
+    """How long the emulator takes for a kernel at three sizes, on this machine."""
+    rows = [
+        (
+            nodes.literal("", one.kernel),
+            size_of(one.problem),
+            f"{one.seconds:.3f} s",
+            f"{one.first:.3f} s",
+            f"{one.target:g} s",
+            f"{one.instructions:,}",
+        )
+        for one in kept_timings()
+    ]
+    heads = ("Kernel", "Problem", "A launch", "The first", "Goal, 2 cores", "Instructions, by warp")
+    return nodes.container(
+        "", nodes.paragraph("", f"Measured by this build, on {machine()}."), table(heads, rows)
+    )
 
 
 def installed(names: Iterable[str]) -> list[tuple[str, str]]:

@@ -113,10 +113,13 @@ class Launch:
     maps: tuple[TensorMap, TensorMap]
     c: Any
 
-    def run(self) -> None:
-        """Launch once, and return before the kernel is done. This is all that is ever timed."""
+    def run(self) -> Any:
+        """Launch once; on a GPU return before the kernel is done. This is all that is ever timed.
+
+        Returns what the backend does: the emulator's ``Run``, None on a GPU.
+        """
         shared_bytes = self.program.facts.shared_bytes
-        self.backend.launch(self.program, self.grid, self.block, self.args, shared_bytes)
+        return self.backend.launch(self.program, self.grid, self.block, self.args, shared_bytes)
 
 
 def gemm(program: Program, a, b, c=None):

@@ -85,6 +85,9 @@ def unsupported(x: Instruction, why: str) -> Unsupported:
     return Unsupported(f"PTX line {x.line}: {x.text[:120]}: {why}")
 
 
-def known() -> list[str]:
-    """Names that have a builder, sorted."""
-    return sorted(_RULES)
+def builders() -> list[tuple[Builder, list[str]]]:
+    """Every builder with the opcodes it was entered for, sorted by the first of them."""
+    by_builder: dict[Builder, list[str]] = {}
+    for opcode in sorted(_RULES):
+        by_builder.setdefault(_RULES[opcode].build, []).append(opcode)
+    return list(by_builder.items())
