@@ -73,8 +73,7 @@ def locator(machine: Machine, space: str, size: int, *, writes: bool = False) ->
     thread whose address is wrong, the array and the rule.
     """
     if space == "global":
-        memory = machine.launch.memory
-        return lambda lanes, address: memory.locate(address, size, _who(machine, lanes))
+        return _global(machine, size)
     if space == "shared::cluster":
         return _cluster(machine, size)
     if space in ("shared", "shared::cta"):
@@ -88,24 +87,37 @@ def _who(machine: Machine, lanes: Lanes) -> Callable[[int], str]:
     return lambda position: machine.place(int(machine.lane[lanes][position]))
 
 
-def _own_shared(machine: Machine, size: int) -> Locate:
-    """Addresses of the block's own shared memory: one subtraction once the bounds hold."""
-    shared, low_end, last = machine.shared, SYSTEM_SHARED_BYTES, machine.shared.end - size
-    own = machine.rank << RANK_SHIFT
-    start = machine.block * shared.window - own
-    one_block = machine.launch.cluster_size == 1
+def _global(machine: Machine, size: int) -> Locate:
+    memory = machine.launch.memory
 
     def locate(lanes: Lanes, address: numpy.ndarray) -> Pieces:
-        wide = address.view(numpy.int64)
-        offset = wide if one_block else wide - own[lanes]
-        low, high = int(numpy.minimum.reduce(offset)), int(numpy.maximum.reduce(offset))
-        if low < low_end or high > last or int(numpy.bitwise_or.reduce(offset)) & (size - 1):
-            wide = _wrapped(wide)
-            offset = wide - own[lanes]
-            bad = (offset < low_end) | (offset > last) | (offset & (size - 1) != 0)
-            if bad.any():
-                _refuse_shared(machine, lanes, wide, bad, size, own_only=True)
-        return [(shared, wide + start[lanes], _ALL)]
+        one = memory.one(address, size)
+        if one:
+            return [(*one, _ALL)]
+        return memory.locate(address, size, _who(machine, lanes))
+
+    return locate
+
+
+def _own_shared(machine: Machine, size: int) -> Locate:
+    """Addresses of the block's own shared memory: one subtraction once the bounds hold."""
+    shared, room = machine.shared, machine.shared.end - size - SYSTEM_SHARED_BYTES
+    low = (machine.rank << RANK_SHIFT) + SYSTEM_SHARED_BYTES
+    low_unsigned = low.astype(numpy.uint64)
+    start = machine.block * shared.window + SYSTEM_SHARED_BYTES
+
+    def locate(lanes: Lanes, address: numpy.ndarray) -> Pieces:
+        # An address below wraps round to a large offset.
+        offset = address - low_unsigned[lanes]
+        high, bits = int(numpy.maximum.reduce(offset)), int(numpy.bitwise_or.reduce(offset))
+        if high <= room and not bits & (size - 1):
+            return [(shared, offset.view(numpy.int64) + start[lanes], _ALL)]
+        wide = _wrapped(address.view(numpy.int64))
+        offset = wide - low[lanes]
+        bad = (offset < 0) | (offset > room) | (offset & (size - 1) != 0)
+        if bad.any():
+            _refuse_shared(machine, lanes, wide, bad, size, own_only=True)
+        return [(shared, offset + start[lanes], _ALL)]
 
     return locate
 

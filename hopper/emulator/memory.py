@@ -23,6 +23,8 @@ _VECTORS = ("v2", "v4")
 _L1 = ("evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")
 _EVICTION = tuple(f"L1::{word}" for word in _L1)
 _PREFETCH = ("L2::64B", "L2::128B", "L2::256B")
+# A vector is moved as one item of its size; 16 bytes as two halves of a number that is never used.
+_WHOLE = {size: numpy.dtype(f"u{size}") for size in (2, 4, 8)} | {16: numpy.dtype("c16")}
 _READ_ONLY = ("const", "param", "param::entry")
 
 
@@ -35,16 +37,18 @@ def load(machine: Machine, x: Instruction) -> Step:
     puts = [machine.write(target, kind) for target in targets]
     dtype, count = numpy_type(kind), len(puts)
     size = dtype.itemsize * count
+    whole = dtype if count == 1 else _WHOLE[size]
     where = locator(machine, space, size)
     address = machine.address(operand)
     if space in _READ_ONLY and isinstance(operand.base, Symbol):
         # Neither the address nor the value ever changes.
         start = slice(0, 1)
         buffer, places, _ = where(start, address(start))[0]
-        row = buffer.view(numpy.dtype("u1"))[int(places[0]) :][:size].view(dtype)
+        row = buffer.bytes[int(places[0]) :][:size].view(dtype)
+        fixed = list(zip(puts, row, strict=True))
 
         def constant(lanes: Lanes) -> None:
-            for put, value in zip(puts, row, strict=True):
+            for put, value in fixed:
                 put(lanes, value)
 
         return constant
@@ -56,16 +60,17 @@ def load(machine: Machine, x: Instruction) -> Step:
         pieces = where(lanes, at)
         if len(pieces) == 1:
             memory, places, _ = pieces[0]
-            items = memory.view(dtype, count)[places >> shift]
+            items = memory.view(whole)[places >> shift]
         else:
-            items = numpy.empty((at.size, count)[: 1 + (count > 1)], dtype)
+            items = numpy.empty(at.size, whole)
             for memory, places, which in pieces:
-                items[which] = memory.view(dtype, count)[places >> shift]
+                items[which] = memory.view(whole)[places >> shift]
         if count == 1:
             put(lanes, items)
         else:
+            columns = items.view(dtype).reshape(-1, count)
             for number, each in enumerate(puts):
-                each(lanes, items[:, number])
+                each(lanes, columns[:, number])
 
     return step
 
@@ -79,6 +84,7 @@ def store(machine: Machine, x: Instruction) -> Step:
     gets = [machine.read(source, kind) for source in _elements(x, x.operands[1], vector)]
     dtype, count = numpy_type(kind), len(gets)
     size = dtype.itemsize * count
+    whole = dtype if count == 1 else _WHOLE[size]
     where = locator(machine, space, size, writes=True)
     address = machine.address(x.operands[0])
     shift = size.bit_length() - 1
@@ -89,18 +95,18 @@ def store(machine: Machine, x: Instruction) -> Step:
         if count == 1:
             items = get(lanes)
         else:
-            items = numpy.empty((at.size, count), dtype)
+            columns = numpy.empty((at.size, count), dtype)
             for number, each in enumerate(gets):
-                items[:, number] = each(lanes)
+                columns[:, number] = each(lanes)
+            items = columns.view(whole).reshape(-1)
         pieces = where(lanes, at)
         if len(pieces) == 1:
             memory, places, _ = pieces[0]
-            memory.view(dtype, count)[places >> shift] = items
+            memory.view(whole)[places >> shift] = items
             return
-        if items.ndim == 0:
-            items = numpy.full(at.size, items)
+        items = numpy.broadcast_to(items, at.shape)
         for memory, places, which in pieces:
-            memory.view(dtype, count)[places >> shift] = items[which]
+            memory.view(whole)[places >> shift] = items[which]
 
     return step
 

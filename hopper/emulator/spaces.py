@@ -49,20 +49,14 @@ class Buffer:
     name: str
     bytes: numpy.ndarray
     address: int
-    _views: dict[tuple[numpy.dtype, int], numpy.ndarray] = field(default_factory=dict)
+    _views: dict[numpy.dtype, numpy.ndarray] = field(default_factory=dict)
 
-    def view(self, kind: numpy.dtype, count: int = 1) -> numpy.ndarray:
-        """The whole items of ``kind`` that lie in it; with ``count`` a matrix of so many a row."""
-        return _view(self.bytes, self._views, kind, count)
-
-
-def _view(flat: numpy.ndarray, views: dict, kind: numpy.dtype, count: int) -> numpy.ndarray:
-    found = views.get((kind, count))
-    if found is None:
-        size = kind.itemsize * count
-        found = flat[: flat.size // size * size].view(kind)
-        found = views[kind, count] = found if count == 1 else found.reshape(-1, count)
-    return found
+    def view(self, kind: numpy.dtype) -> numpy.ndarray:
+        """The whole items of ``kind`` that lie in it."""
+        if kind not in self._views:
+            whole = self.bytes[: self.bytes.size // kind.itemsize * kind.itemsize]
+            self._views[kind] = whole.view(kind)
+        return self._views[kind]
 
 
 class Global:
@@ -84,6 +78,23 @@ class Global:
         self.buffers.append(buffer)
         return buffer
 
+    def one(self, address: numpy.ndarray, size: int) -> tuple[Buffer, numpy.ndarray] | None:
+        """The one buffer that holds all of these accesses, and their offsets in it (int64).
+
+        None where there is no such buffer, or an access is misaligned: ``locate`` says more.
+        """
+        n = int(address[0]) >> GLOBAL_SHIFT
+        if not 1 <= n <= len(self.buffers):
+            return None
+        buffer = self.buffers[n - 1]
+        offset = address - numpy.uint64(buffer.address)
+        # An address below the buffer wraps round to a large offset.
+        if int(numpy.maximum.reduce(offset)) + size > buffer.bytes.size:
+            return None
+        if int(numpy.bitwise_or.reduce(offset)) & (size - 1):
+            return None
+        return buffer, offset.view(numpy.int64)
+
     def locate(
         self, address: numpy.ndarray, size: int, who: Who | None = None
     ) -> list[tuple[Buffer, numpy.ndarray, Which]]:
@@ -93,14 +104,9 @@ class Global:
         ``who``: the thread of the address at a position, in words. Raises Fault for a wild address,
         one out of bounds, and one that is no multiple of ``size``, a power of two.
         """
-        low, high = int(numpy.minimum.reduce(address)), int(numpy.maximum.reduce(address))
-        n = low >> GLOBAL_SHIFT
-        if n == high >> GLOBAL_SHIFT and 1 <= n <= len(self.buffers):
-            buffer = self.buffers[n - 1]
-            inside = high - buffer.address + size <= buffer.bytes.size
-            if inside and not int(numpy.bitwise_or.reduce(address)) & (size - 1):
-                offset = (address - numpy.uint64(buffer.address)).view(numpy.int64)
-                return [(buffer, offset, slice(None))]
+        simple = self.one(address, size)
+        if simple:
+            return [(*simple, slice(None))]
         number = address >> numpy.uint64(GLOBAL_SHIFT)
         found = []
         for n in numpy.unique(number).tolist():
@@ -161,11 +167,13 @@ class Shared:
         self.end = end
         self.window = -(-end // 1024) * 1024
         self.bytes = numpy.full(blocks * self.window, 0xFF, numpy.uint8)
-        self._views: dict[tuple[numpy.dtype, int], numpy.ndarray] = {}
+        self._views: dict[numpy.dtype, numpy.ndarray] = {}
 
-    def view(self, kind: numpy.dtype, count: int = 1) -> numpy.ndarray:
-        """``bytes`` as items of ``kind``; with ``count`` a matrix of so many a row."""
-        return _view(self.bytes, self._views, kind, count)
+    def view(self, kind: numpy.dtype) -> numpy.ndarray:
+        """``bytes`` as items of ``kind``."""
+        if kind not in self._views:
+            self._views[kind] = self.bytes.view(kind)
+        return self._views[kind]
 
     def check(self, offset: numpy.ndarray, size: int) -> None:
         """Raise Fault unless ``size`` bytes at each offset in a block's window belong to it."""
