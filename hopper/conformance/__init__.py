@@ -24,9 +24,11 @@ from hopper.tensormap import TensorMap
 
 @dataclass(frozen=True)
 class Tiled:
-    """A tensor map over argument number ``argument``, an array of the same case."""
+    """A tensor map over an array: ``argument`` is its position among the arguments of the same
+    case, or the array itself where the kernel does not take it as an argument.
+    """
 
-    argument: int
+    argument: int | numpy.ndarray
     box: tuple[int, ...]
     swizzle: int = 128
 
@@ -63,14 +65,19 @@ def blank(shape, dtype) -> numpy.ndarray:
     return array
 
 
+def _mapped(tiled: Tiled, values: list, move: Callable) -> TensorMap:
+    """The map over what ``move`` makes of the array it names."""
+    named = tiled.argument
+    array = values[named] if isinstance(named, int) else move(named)
+    return TensorMap(array, tiled.box, tiled.swizzle)
+
+
 def emulate(case: Case, emulator: Emulator | None = None) -> tuple[list[numpy.ndarray], Run]:
     """Run a case in the emulator. Returns its outputs, and what the run left behind."""
     program = case.compile()
     values = case.arguments()
     args = [
-        TensorMap(values[value.argument], value.box, value.swizzle)
-        if isinstance(value, Tiled)
-        else value
+        _mapped(value, values, lambda array: array) if isinstance(value, Tiled) else value
         for value in values
     ]
     run = (emulator or Emulator()).launch(
@@ -88,20 +95,21 @@ def run_on_gpu(case: Case, gpu) -> list[numpy.ndarray]:
     """Run a case on a Hopper GPU (``hopper.backends.HopperGpu``) and return its outputs."""
     program = case.compile()
     values = case.arguments()
-    arrays = {
-        position: gpu.array(value)
-        for position, value in enumerate(values)
-        if isinstance(value, numpy.ndarray) and value.ndim
-    }
+    there = [
+        gpu.array(value) if isinstance(value, numpy.ndarray) and value.ndim else value
+        for value in values
+    ]
+    # A map keeps its array alive, so the maps are kept until the kernel is done.
+    maps = [
+        _mapped(value, there, gpu.array) if isinstance(value, Tiled) else None for value in there
+    ]
     args = [
-        TensorMap(arrays[value.argument], value.box, value.swizzle).encode()
-        if isinstance(value, Tiled)
-        else arrays.get(position, value)
-        for position, value in enumerate(values)
+        gpu.tensor_map(described) if described else value
+        for described, value in zip(maps, there, strict=True)
     ]
     gpu.launch(program, case.grid, case.block, args, case.shared_bytes)
     gpu.synchronize()
-    return [gpu.numpy(arrays[position]) for position in case.outputs]
+    return [gpu.numpy(there[position]) for position in case.outputs]
 
 
 def digest(outputs: list[numpy.ndarray]) -> list[str]:

@@ -60,11 +60,11 @@ def inputs_sha256(case: Case) -> str:
     sha = hashlib.sha256(repr((case.grid, case.block, case.shared_bytes, case.outputs)).encode())
     for value in case.arguments():
         if isinstance(value, Tiled):
-            sha.update(repr(value).encode())
-        else:
-            array = numpy.ascontiguousarray(value)
-            sha.update(f"{array.dtype.str}{array.shape}".encode())
-            sha.update(array.tobytes())
+            sha.update(repr((value.box, value.swizzle)).encode())
+            value = value.argument
+        array = numpy.ascontiguousarray(value)
+        sha.update(f"{array.dtype.str}{array.shape}".encode())
+        sha.update(array.tobytes())
     return sha.hexdigest()
 
 
