@@ -1,161 +1,262 @@
 """mbarrier: objects in shared memory that count arrivals and bytes, phase by phase.
 
-PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier". A phase completes when
+no arrival is pending and the tx-count (bytes announced less bytes landed) is zero; then the next
+one starts with the full count of arrivals. The tx-count may be negative for a while: a copy may
+land before its bytes were announced.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import numpy
 
 from hopper.emulator.errors import Fault
-from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.machine import Machine, Wait
-from hopper.emulator.ptx import Instruction, Sink
 
+#: Largest count of arrivals, and of bytes either way (PTX ISA, "Contents of the mbarrier object").
 MAX_COUNT = (1 << 20) - 1
+# How often try_wait gives up although the phase runs, where the schedule is random.
+_GIVES_UP = 0.25
+
+# The object's 64 bits. The ISA calls them opaque; the fields are those that an mbarrier counts.
+_PHASE, _PENDING, _TX, _EXPECTED = 63, 43, 21, 1
+_FIELD, _TX_FIELD = (1 << 20) - 1, (1 << 21) - 1
 
 
 @dataclass(slots=True)
-class _Barrier:
-    """``count``: arrivals a phase; ``pending``: still missing; ``tx``: bytes still missing."""
+class Barrier:
+    """One mbarrier. ``count``: arrivals of a phase; ``pending``: those that its phase still lacks;
+    ``tx``: bytes that it still lacks; ``phase``: phases that have completed.
+    """
 
     count: int
     pending: int
     tx: int = 0
     phase: int = 0
 
+    @property
+    def word(self) -> int:
+        """The 64 bits in shared memory, which ``mbarrier.arrive`` also returns as state."""
+        return (
+            (self.phase & 1) << _PHASE
+            | self.pending << _PENDING
+            | (self.tx & _TX_FIELD) << _TX
+            | self.count << _EXPECTED
+        )
+
+
+def pending_in(state: numpy.ndarray) -> numpy.ndarray:
+    """Pending arrivals in states (uint64) that ``mbarrier.arrive`` returned, as uint32."""
+    return (state >> numpy.uint64(_PENDING) & numpy.uint64(_FIELD)).astype(numpy.uint32)
+
+
+def parity_in(state: numpy.ndarray) -> numpy.ndarray:
+    """Parity of the phase that a state belongs to, as uint32."""
+    return (state >> numpy.uint64(_PHASE)).astype(numpy.uint32)
+
 
 class Mbarriers:
-    """All mbarriers of a wave. ``place``: index of a barrier's first byte in ``shared.bytes``."""
+    """All mbarriers of a wave.
+
+    ``place``: index of a barrier's first byte in ``machine.shared.bytes``. ``lane``: who does it,
+    -1 for an asynchronous unit. Every operation raises Fault where no barrier is, and where data
+    have overwritten it.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.objects: dict[int, _Barrier] = {}
-        # Parity of the phase that runs, -1 where no barrier is: one entry for each 8 bytes.
-        self.parity = numpy.full(machine.shared.bytes.size // 8, -1, numpy.int8)
+        self._objects: dict[int, Barrier] = {}
+        self._words = machine.shared.view(numpy.dtype("u8"))
+        # Parity of the phase that runs, -1 where no barrier is: an entry for each 8 bytes.
+        self._parity = numpy.full(self._words.size, -1, numpy.int8)
+        self._random = random.Random(machine.launch.seed)
+        self._gives_up = machine.launch.schedule == "random"
 
-    def init(self, place: int, count: int) -> None:
-        """Start a barrier that completes a phase after ``count`` arrivals."""
+    # ---- operations
+
+    def init(self, place: int, count: int, lane: int = -1) -> None:
+        """Start a barrier whose phases complete after ``count`` arrivals each."""
+        if place in self._objects:
+            raise Fault(
+                f"mbarrier.init of the {self.name(place)}, which is one already: what happens is "
+                f"undefined; execute mbarrier.inval first"
+            )
         if not 1 <= count <= MAX_COUNT:
-            raise Fault(f"mbarrier.init with count {count}: a count is 1 to {MAX_COUNT}")
-        self.objects[place] = _Barrier(count, count)
-        self.parity[place >> 3] = 0
+            raise Fault(
+                f"mbarrier.init with a count of {count}: a phase has 1 to {MAX_COUNT} arrivals; "
+                f"pass how many threads (or copies) arrive"
+            )
+        barrier = self._objects[place] = Barrier(count, count)
+        self._store(place, barrier)
+        self.machine.event("mbarrier.init", lane, count=count, **self._where(place))
 
-    def expect_tx(self, place: int, bytes: int) -> None:
-        """The phase also waits for ``bytes`` more bytes."""
-        self._change(place, 0, bytes)
+    def inval(self, place: int) -> None:
+        """End a barrier: its memory may hold something else from now on."""
+        self.get(place)
+        if self.machine.parked(("mbarrier", place)).size:
+            raise Fault(
+                f"mbarrier.inval of the {self.name(place)}, which threads wait for; let them "
+                f"return from their wait first"
+            )
+        del self._objects[place]
+        self._parity[place >> 3] = -1
 
-    def complete_tx(self, place: int, bytes: int) -> None:
+    def expect_tx(self, place: int, bytes: int, lane: int = -1) -> None:
+        """The phase that runs waits for ``bytes`` more bytes."""
+        barrier = self.get(place)
+        self.machine.event("mbarrier.expect_tx", lane, bytes=bytes, **self._where(place))
+        self._change(place, barrier, 0, bytes)
+
+    def complete_tx(self, place: int, bytes: int, lane: int = -1) -> None:
         """``bytes`` bytes have landed."""
-        self._change(place, 0, -bytes)
+        barrier = self.get(place)
+        self.machine.event("mbarrier.complete_tx", lane, bytes=bytes, **self._where(place))
+        self._change(place, barrier, 0, -bytes)
 
-    def arrive(self, place: int, count: int = 1) -> None:
-        """``count`` arrivals."""
-        self._change(place, count, 0)
+    def arrive(
+        self,
+        place: int,
+        count: int = 1,
+        *,
+        bytes: int = 0,
+        drop: bool = False,
+        completes: bool = True,
+        lane: int = -1,
+    ) -> int:
+        """``count`` arrivals, behind an expect-tx of ``bytes``. Returns the state before them.
 
-    def words(self, place: int, parity: int) -> str:
-        """For a deadlock report."""
-        barrier = self.objects[place]
-        return (
-            f"mbarrier at {self.address(place):#x}, phase of parity {parity}: "
-            f"{barrier.pending} of {barrier.count} arrivals and {barrier.tx} bytes are missing"
+        ``drop``: later phases expect ``count`` less. ``completes``: False where the instruction
+        says that it does not complete the phase. Raises Fault for more arrivals than are pending.
+        """
+        barrier = self.get(place)
+        state = barrier.word
+        if not 1 <= count <= MAX_COUNT:
+            raise Fault(
+                f"an arrival at the {self.name(place)} with a count of {count}: it is 1 to "
+                f"{MAX_COUNT}"
+            )
+        if count > barrier.pending:
+            raise Fault(
+                f"{count} arrivals at the {self.name(place)}: {_lacks(barrier)}, so nobody else "
+                f"may arrive before it completes; initialise it with the number of arrivals"
+            )
+        if drop:
+            barrier.count -= count
+        self.machine.event(
+            "mbarrier.arrive", lane, count=count, bytes=bytes, drop=drop, **self._where(place)
         )
+        completed = self._change(place, barrier, count, bytes)
+        if completed and not completes:
+            raise Fault(
+                f"{count} arrivals .noComplete completed the phase of the {self.name(place)}; "
+                f"leave .noComplete away, or count the arrivals"
+            )
+        return state
 
-    def address(self, place: int) -> int:
-        """Shared address of a place, in its own block."""
-        return place % self.machine.shared.window
+    def add_pending(self, place: int) -> None:
+        """The phase that runs waits for one arrival more (``cp.async.mbarrier.arrive``)."""
+        barrier = self.get(place)
+        if barrier.pending == MAX_COUNT:
+            raise Fault(f"the {self.name(place)} waits for {MAX_COUNT} arrivals, and has no more")
+        barrier.pending += 1
+        self._store(place, barrier)
 
-    def _change(self, place: int, arrivals: int, tx: int) -> None:
-        barrier = self.objects.get(place)
+    # ---- waiting
+
+    def completed(self, places: numpy.ndarray, parity: numpy.ndarray) -> numpy.ndarray:
+        """Whether the phase of ``parity``, the running one or that before it, has completed."""
+        running = self._parity[places >> 3]
+        if running.min() < 0:
+            self.get(int(places[running < 0][0]))
+        return running != parity
+
+    def wait(
+        self, lanes: numpy.ndarray, places: numpy.ndarray, parity: numpy.ndarray
+    ) -> numpy.ndarray:
+        """Park lanes until the phases complete that they wait for. Returns those that give up."""
+        gave_up = [lanes[:0]]
+        for place in dict.fromkeys(places.tolist()):
+            self.get(place)
+            mine = places == place
+            if self._gives_up and self._random.random() < _GIVES_UP:
+                gave_up.append(lanes[mine])
+                continue
+            wanted = int(parity[mine][0])
+            first = int(lanes[mine][0])
+            self.machine.event("mbarrier.wait", first, parity=wanted, **self._where(place))
+            self.machine.park(
+                lanes[mine],
+                Wait(("mbarrier", place), lambda p=place, w=wanted: self.words(p, w)),
+            )
+        return numpy.concatenate(gave_up)
+
+    # ---- words
+
+    def get(self, place: int) -> Barrier:
+        """The barrier at a place. Raises Fault where none is, or no longer."""
+        barrier = self._objects.get(place)
         if barrier is None:
             raise Fault(
-                f"no mbarrier at shared address {self.address(place):#x}: it was never "
-                f"initialised; execute mbarrier.init, then make it visible"
+                f"there is no {self.name(place)}: it was never initialised, or was invalidated; "
+                f"one thread executes mbarrier.init, and the others come behind a barrier"
             )
-        if arrivals > barrier.pending:
+        if int(self._words[place >> 3]) != barrier.word:
             raise Fault(
-                f"{arrivals} arrivals at the mbarrier at {self.address(place):#x}, whose phase "
-                f"waits for {barrier.pending} of {barrier.count}; initialise it with more"
+                f"the {self.name(place)} was overwritten: its 8 bytes hold "
+                f"{int(self._words[place >> 3]):#018x}; keep data out of its memory, or execute "
+                f"mbarrier.inval before the memory is used for something else"
+            )
+        return barrier
+
+    def name(self, place: int) -> str:
+        """A barrier in words: address, and block."""
+        block, address = divmod(place, self.machine.shared.window)
+        index = self.machine.launch.block_index(self.machine.blocks[block])
+        return f"mbarrier at shared address {address:#x} of block {index}"
+
+    def words(self, place: int, parity: int) -> str:
+        """What a waiting thread waits for: the phase, and the arrivals and bytes that it lacks."""
+        barrier = self._objects[place]
+        return (
+            f"{self.name(place)}: waits for phase {barrier.phase} (parity {parity}); "
+            f"{_lacks(barrier)}"
+        )
+
+    def _where(self, place: int) -> dict[str, int]:
+        block, address = divmod(place, self.machine.shared.window)
+        return {"address": address, "owner": block}
+
+    # ---- the counts
+
+    def _change(self, place: int, barrier: Barrier, arrivals: int, bytes: int) -> bool:
+        """Count arrivals and bytes; whether that completed the phase."""
+        barrier.tx += bytes
+        if abs(barrier.tx) > MAX_COUNT:
+            raise Fault(
+                f"the {self.name(place)} has a tx-count of {barrier.tx}: it is at most {MAX_COUNT} "
+                f"bytes either way; announce and copy less in a phase"
             )
         barrier.pending -= arrivals
-        barrier.tx += tx
-        if barrier.pending == 0 and barrier.tx == 0:
+        completed = barrier.pending == 0 and barrier.tx == 0
+        if completed:
             barrier.phase += 1
             barrier.pending = barrier.count
-            self.parity[place >> 3] = barrier.phase & 1
-            self.machine.event("mbarrier.phase", address=self.address(place), phase=barrier.phase)
+        self._store(place, barrier)
+        if completed:
+            self.machine.event("mbarrier.phase", phase=barrier.phase - 1, **self._where(place))
             self.machine.wake(("mbarrier", place))
+        return completed
+
+    def _store(self, place: int, barrier: Barrier) -> None:
+        self._words[place >> 3] = barrier.word
+        self._parity[place >> 3] = barrier.phase & 1
 
 
-def _places(machine: Machine, x: Instruction, position: int):
-    """Places of an address operand, as a function of the lanes."""
-    address = machine.address(x.operands[position])
-
-    def places(lanes: Lanes) -> numpy.ndarray:
-        return machine.shared_bytes_at(machine.lane[lanes], address(lanes), 8)
-
-    return places
-
-
-@executes("mbarrier.init")
-def init(machine: Machine, x: Instruction) -> Step:
-    """``mbarrier.init [addr], count``."""
-    barriers, places = machine.unit(Mbarriers), _places(machine, x, 0)
-    count = machine.read(x.operands[1], "u32")
-
-    def step(lanes: Lanes) -> None:
-        for place, n in zip(
-            places(lanes).tolist(), machine.each(count, lanes).tolist(), strict=True
-        ):
-            barriers.init(place, n)
-
-    return step
-
-
-@executes("mbarrier.arrive.expect_tx")
-def arrive_expect_tx(machine: Machine, x: Instruction) -> Step:
-    """``mbarrier.arrive.expect_tx _, [addr], bytes``: more bytes to wait for, then an arrival."""
-    if not isinstance(x.operands[0], Sink):
-        raise unsupported(x, "the state that it returns")
-    barriers, places = machine.unit(Mbarriers), _places(machine, x, 1)
-    count = machine.read(x.operands[2], "u32")
-
-    def step(lanes: Lanes) -> None:
-        for place, n in zip(
-            places(lanes).tolist(), machine.each(count, lanes).tolist(), strict=True
-        ):
-            barriers.expect_tx(place, n)
-            barriers.arrive(place)
-
-    return step
-
-
-@executes("mbarrier.try_wait.parity", control=True)
-def try_wait_parity(machine: Machine, x: Instruction) -> Step:
-    """``mbarrier.try_wait.parity p, [addr], parity``: wait until that phase has completed."""
-    barriers, places = machine.unit(Mbarriers), _places(machine, x, 1)
-    parity, put = machine.read(x.operands[2], "u32"), machine.write(x.operands[0], "pred")
-
-    def step(lanes: Lanes) -> None:
-        at = places(lanes)
-        now = barriers.parity[at >> 3]
-        if now.min() < 0:
-            raise Fault("mbarrier.try_wait where no mbarrier was initialised")
-        wanted = machine.each(parity, lanes)
-        done = now != wanted
-        if done.all():
-            put(lanes, done)
-            return
-        number = machine.lane[lanes]
-        put(number[done], True)
-        for place in numpy.unique(at[~done]).tolist():
-            mine = ~done & (at == place)
-            said = int(wanted[mine][0])
-            machine.park(
-                number[mine],
-                Wait(("mbarrier", place), lambda p=place, s=said: barriers.words(p, s)),
-            )
-
-    return step
+def _lacks(barrier: Barrier) -> str:
+    said = f"{barrier.pending} of {barrier.count} arrivals and {barrier.tx} bytes are missing"
+    if barrier.tx < 0:
+        said += " (more bytes have landed than expect_tx announced)"
+    return said

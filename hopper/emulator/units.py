@@ -11,7 +11,7 @@ from hopper.emulator import (
     fences,  # noqa: F401
     floats,  # noqa: F401
     matrix,  # noqa: F401
-    mbarrier,  # noqa: F401
+    mbarrier_instructions,  # noqa: F401
     memory,  # noqa: F401
     mma,  # noqa: F401
     moves,  # noqa: F401
