@@ -26,11 +26,16 @@ _DATA_TYPE = {
     "float16": 6,
     "float32": 7,
     "float64": 8,
+    "bfloat16": 9,
 }
+# Types that NumPy has not: arrays of these bits can be called by this name.
+_BITS_OF = {"bfloat16": "uint16"}
+_FLOATING = ("float16", "float32", "float64", "bfloat16")
 _SWIZZLE = {0: 0, 32: 1, 64: 2, 128: 3}  # bytes of the span -> CUtensorMapSwizzle
 _L2_PROMOTION = {0: 0, 64: 1, 128: 2, 256: 3}  # bytes -> CUtensorMapL2promotion
 _NO_INTERLEAVE = 0
-_FILL_WITH_ZEROS = 0  # what TMA writes for the part of a box that lies outside the array
+# What TMA writes for the part of a box that lies outside the array: CUtensorMapFloatOOBfill.
+_FILL = {"zeros": 0, "nan": 1}
 _BYTES = 128
 
 
@@ -41,6 +46,9 @@ class TensorMap:
     ``box``: elements along each axis of the array, in the array's own order, so (rows, columns)
     for a row-major matrix. ``swizzle``: span in bytes, 0 (none), 32, 64 or 128.
     ``l2_promotion``: bytes that a miss fetches into L2 at once, 0, 64, 128 or 256.
+    ``fill``: what a load writes for elements outside the array, "zeros" or, for a floating-point
+    type, "nan". ``element``: what a reduction or "nan" takes an element for, where it is not the
+    array's dtype: "bfloat16" for an array of uint16.
     The array is kept alive as long as its map. Raises ProblemError when a TMA rule is broken.
     """
 
@@ -48,9 +56,18 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 128
     l2_promotion: int = 128
+    fill: str = "zeros"
+    element: str | None = None
 
     def __post_init__(self) -> None:
-        _validate(memory_of(self.array), self.box, self.swizzle, self.l2_promotion)
+        memory = memory_of(self.array)
+        _validate(memory, self.box, self.swizzle, self.l2_promotion)
+        _validate_element(memory.dtype.name, self.element, self.fill)
+
+    @property
+    def element_type(self) -> str:
+        """What TMA takes an element for: a dtype's name, or "bfloat16"."""
+        return self.element or memory_of(self.array).dtype.name
 
     def encode(self) -> numpy.void:
         """The 128 bytes, as the NumPy scalar that CuPy passes by value to a kernel.
@@ -70,7 +87,7 @@ class TensorMap:
         start = -buffer.ctypes.data % 64
         status = load_driver().cuTensorMapEncodeTiled(
             ctypes.c_void_p(buffer.ctypes.data + start),
-            ctypes.c_int(_DATA_TYPE[memory.dtype.name]),
+            ctypes.c_int(_DATA_TYPE[self.element_type]),
             ctypes.c_uint32(rank),
             ctypes.c_void_p(memory.address),
             # TMA names the contiguous axis first.
@@ -81,7 +98,7 @@ class TensorMap:
             ctypes.c_int(_NO_INTERLEAVE),
             ctypes.c_int(_SWIZZLE[self.swizzle]),
             ctypes.c_int(_L2_PROMOTION[self.l2_promotion]),
-            ctypes.c_int(_FILL_WITH_ZEROS),
+            ctypes.c_int(_FILL[self.fill]),
         )
         if status:
             raise HopperError(
@@ -96,8 +113,9 @@ def _validate(memory: Memory, box: tuple[int, ...], swizzle: int, l2_promotion: 
     """Raise ProblemError for the first rule of TMA that is broken."""
     shape, strides, itemsize = memory.shape, memory.strides, memory.dtype.itemsize
     if memory.dtype.name not in _DATA_TYPE:
+        known = ", ".join(name for name in _DATA_TYPE if name not in _BITS_OF)
         raise ProblemError(
-            f"dtype {memory.dtype.name}: TMA copies {', '.join(_DATA_TYPE)}; view the array as the "
+            f"dtype {memory.dtype.name}: TMA copies {known}; view the array as the "
             f"unsigned integer of the same size"
         )
     if not 1 <= len(shape) <= 5:
@@ -148,4 +166,20 @@ def _validate(memory: Memory, box: tuple[int, ...], swizzle: int, l2_promotion: 
             f"the array starts at {memory.address:#x}, not a multiple of 16 bytes, which TMA "
             f"requires; copy it, or start the view at a multiple of {max(1, 16 // itemsize)} "
             f"elements"
+        )
+
+
+def _validate_element(dtype: str, element: str | None, fill: str) -> None:
+    """Raise ProblemError for an element or a fill that does not fit the array's dtype."""
+    if element is not None and element != dtype and _BITS_OF.get(element) != dtype:
+        raise ProblemError(
+            f"element={element!r} for an array of {dtype}: it is the array's dtype, or "
+            f"'bfloat16' for an array of uint16; view the array as that"
+        )
+    if fill not in _FILL:
+        raise ProblemError(f"fill={fill!r}: TMA fills with 'zeros' or 'nan'")
+    if fill == "nan" and (element or dtype) not in _FLOATING:
+        raise ProblemError(
+            f"fill='nan' for elements of {element or dtype}, which have no NaN; fill with 'zeros', "
+            f"or pass element='bfloat16' if that is what the uint16 are"
         )

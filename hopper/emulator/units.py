@@ -15,6 +15,7 @@ from hopper.emulator import (
     memory,  # noqa: F401
     mma,  # noqa: F401
     moves,  # noqa: F401
+    tma,  # noqa: F401
     warps,  # noqa: F401
     wgmma,  # noqa: F401
 )

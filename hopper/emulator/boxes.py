@@ -1,0 +1,106 @@
+"""Boxes of a tensor: which elements lie in one, and where its bytes lie in shared memory.
+
+CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors". A box lies in shared memory row
+after row without gaps, its 16-byte pieces permuted by the swizzle of their absolute addresses. What
+of a box lies outside the tensor reads as the map's fill, and is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy
+
+from hopper.emulator.reduction import Reduction
+from hopper.swizzle import PIECE_BYTES, atom_bytes, swizzled
+from hopper.tensormap import TensorMap
+
+# A piece of 16 bytes as one item, so that NumPy moves it whole: its bits are never looked at.
+PIECE = numpy.dtype(numpy.complex128)
+_ATOM = atom_bytes(128)  # every swizzle repeats after it
+# The NaN of a box's outside, by the element's type.
+_FILL_NAN = {
+    "float16": 0x7FFF,
+    "bfloat16": 0x7FFF,
+    "float32": 0x7FFFFFFF,
+    "float64": 0x7FFFFFFFFFFFFFFF,
+}
+
+
+class Boxes:
+    """The boxes of one map over a C-contiguous NumPy array.
+
+    ``bytes``: what a box counts as, its outside included. A corner names the first element of a
+    box along each axis, in the array's order; it may be negative.
+    """
+
+    def __init__(self, tensor: TensorMap) -> None:
+        self.tensor = tensor
+        self.rank = len(tensor.box)
+        self.bytes = prod(tensor.box) * tensor.array.itemsize
+        self._bits = tensor.array.view(f"u{tensor.array.itemsize}")
+        self._fill = _FILL_NAN[tensor.element_type] if tensor.fill == "nan" else 0
+        self._orders: dict[int, numpy.ndarray] = {}
+
+    def span(self, place: int) -> int:
+        """Bytes from ``place`` (a place in shared memory) that a box may touch: whole spans."""
+        line = max(PIECE_BYTES, self.tensor.swizzle)
+        return -(-(place % line + self.bytes) // line) * line - place % line
+
+    def read(self, corner: Sequence[int]) -> numpy.ndarray:
+        """A box as pieces, in the tensor's order."""
+        inside = self._inside(corner)
+        if inside and inside[2]:
+            box = numpy.ascontiguousarray(self._bits[inside[0]])
+        else:
+            box = numpy.full(self.tensor.box, self._fill, self._bits.dtype)
+            if inside:
+                box[inside[1]] = self._bits[inside[0]]
+        return box.reshape(-1).view(PIECE)
+
+    def write(
+        self, corner: Sequence[int], pieces: numpy.ndarray, reduction: Reduction | None = None
+    ) -> None:
+        """Write the part of a box that lies inside the tensor, or reduce it into the tensor."""
+        inside = self._inside(corner)
+        if not inside:
+            return
+        here, box = inside[0], pieces.view(self._bits.dtype).reshape(self.tensor.box)[inside[1]]
+        if reduction is None:
+            self._bits[here] = box
+        else:
+            self._bits[here] = reduction(self._bits[here], box)
+
+    def scatter(self, shared: numpy.ndarray, place: int, pieces: numpy.ndarray) -> None:
+        """Put a box's pieces at ``place``; ``shared``: shared memory as pieces."""
+        shared[self._where(place)] = pieces
+
+    def gather(self, shared: numpy.ndarray, place: int) -> numpy.ndarray:
+        """A copy of the pieces of a box that lies at ``place``."""
+        return shared[self._where(place)].copy()
+
+    def _where(self, place: int) -> slice | numpy.ndarray:
+        first, count = place // PIECE_BYTES, self.bytes // PIECE_BYTES
+        if not self.tensor.swizzle:
+            return slice(first, first + count)
+        start = place % _ATOM
+        if start not in self._orders:
+            unswizzled = start + PIECE_BYTES * numpy.arange(count)
+            there = swizzled(unswizzled, self.tensor.swizzle) - start
+            self._orders[start] = there // PIECE_BYTES
+        return first + self._orders[start]
+
+    def _inside(
+        self, corner: Sequence[int]
+    ) -> tuple[tuple[slice, ...], tuple[slice, ...], bool] | None:
+        """What of the tensor a box covers, what of the box that is, and whether it is all of it."""
+        of_tensor, of_box, whole = [], [], True
+        for start, length, end in zip(corner, self.tensor.box, self._bits.shape, strict=True):
+            first, stop = max(start, 0), min(start + length, end)
+            if first >= stop:
+                return None
+            whole = whole and stop - first == length
+            of_tensor.append(slice(first, stop))
+            of_box.append(slice(first - start, stop - start))
+        return tuple(of_tensor), tuple(of_box), whole
