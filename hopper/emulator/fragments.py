@@ -14,14 +14,14 @@ from hopper import fragment
 from hopper.emulator.errors import Fault
 from hopper.emulator.instructions import Lanes, unsupported
 from hopper.emulator.machine import Machine
-from hopper.emulator.ptx import Immediate, Instruction, Register, Vector
+from hopper.emulator.ptx import Instruction, Register, Vector
 from hopper.emulator.types import width
 
-WORD_BYTES = 4
+WORD_BYTES, WORD_BITS = 4, 32
 
 
 class RegisterMatrix:
-    """A matrix of 32-bit words (64-bit where ``bits`` says so), each in a register of a thread.
+    """A matrix of 32-bit words, each in a register of a thread.
 
     ``thread``, ``register``: arrays of the matrix's shape (rows, words): who holds a word, and
     which operand of the vector it is.
@@ -33,39 +33,43 @@ class RegisterMatrix:
         x: Instruction,
         operand: Vector,
         holders: tuple[numpy.ndarray, numpy.ndarray],
-        bits: int = 32,
     ) -> None:
         thread, register = holders
         count = int(register.max()) + 1
         items = operand.items if isinstance(operand, Vector) else (operand,)
         if len(items) != count:
             raise unsupported(x, f"{len(items)} registers where this shape takes {count}")
-        self._constants = None
-        if all(isinstance(item, Register) for item in items):
-            if any(width(item.type) != bits for item in items):
-                raise unsupported(x, f"a fragment's registers have {bits} bits each")
+        if any(isinstance(item, Register) and width(item.type) != WORD_BITS for item in items):
+            raise unsupported(x, "the registers of a fragment have 32 bits each")
+        self._direct = all(isinstance(item, Register) for item in items)
+        if self._direct:
             matrix, rows = machine.registers.block(items)
             self._flat = matrix.reshape(-1)
             self._index = rows[register] * machine.lane_count + thread
-        elif all(isinstance(item, Register | Immediate) for item in items):
-            # Constants among C: read one by one, then gathered as if from registers.
-            self._constants = [machine.read(item, f"b{bits}") for item in items]
-            self._machine, self._holders = machine, holders
         else:
-            raise unsupported(x, "a fragment is a vector of registers")
+            # Some are constants (of C) or sinks (of D): one by one.
+            self._machine, self._holders, self._items = machine, holders, items
 
     def read(self, lanes: Lanes, first: numpy.ndarray) -> numpy.ndarray:
         """The words: (groups, rows, words). ``first``: of ``first_lanes``."""
-        if self._constants is None:
+        if self._direct:
             return self._flat[self._index + first]
         thread, register = self._holders
-        each = self._machine.each
-        held = numpy.stack([each(read, lanes) for read in self._constants])
-        return held.reshape(len(held), first.shape[0], -1)[register, :, thread].transpose(2, 0, 1)
+        machine = self._machine
+        each = [machine.each(machine.read(item, "b32"), lanes) for item in self._items]
+        held = numpy.stack(each).reshape(len(each), len(first), -1)
+        return numpy.ascontiguousarray(held[register, :, thread].transpose(2, 0, 1))
 
-    def write(self, first: numpy.ndarray, words: numpy.ndarray) -> None:
+    def write(self, lanes: Lanes, first: numpy.ndarray, words: numpy.ndarray) -> None:
         """Store words of shape (groups, rows, words)."""
-        self._flat[self._index + first] = words
+        if self._direct:
+            self._flat[self._index + first] = words
+            return
+        thread, register = self._holders
+        held = numpy.empty((len(self._items), len(first), int(thread.max()) + 1), numpy.uint32)
+        held[register, :, thread] = words.transpose(1, 2, 0)
+        for item, values in zip(self._items, held, strict=True):
+            self._machine.write(item, "b32")(lanes, values.reshape(-1))
 
 
 def first_lanes(machine: Machine, lanes: Lanes, size: int) -> numpy.ndarray:

@@ -178,12 +178,14 @@ def mma_async(machine: Machine, x: Instruction) -> Step:
         read.append(pieces)
         adds = _uniform(machine, scale_d, lanes, first, "scale-d")
         if adds.all():
-            d.write(first, multiply(a, b, d.read(lanes, first)))
+            result = multiply(a, b, d.read(lanes, first))
         elif not adds.any():
-            d.write(first, multiply(a, b, None))
+            result = multiply(a, b, None)
         else:
-            for which, c in ((adds, d.read(lanes, first)[adds]), (~adds, None)):
-                d.write(first[which], multiply(a[which], b[which], c))
+            result = d.read(lanes, first)
+            result[adds] = multiply(a[adds], b[adds], result[adds])
+            result[~adds] = multiply(a[~adds], b[~adds], None)
+        d.write(lanes, first, result)
         for place, lane in enumerate(first.flat):
             groups.open[int(lane) // WARPGROUP].append(
                 Pending(x, tuple(chunks[place] for chunks in read))
