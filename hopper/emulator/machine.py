@@ -449,8 +449,11 @@ class Machine:
         self._wait[done] = None
         self.pc[done] = index + 1
         left = arrived[here[arrived]]
+        key = ("meeting", index)
+        # Whoever went on must not be woken from where it waits next.
+        self._parked[key] = [self.lane[here & ~numpy.isin(self.lane, left)]]
         if left.size:
-            self.park(left, Wait(("meeting", index), lambda: _missing(size)))
+            self.park(left, Wait(key, lambda: _missing(size)))
         return _as_slice(numpy.sort(done)) if done.size else None
 
     # ---- words
