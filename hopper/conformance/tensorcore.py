@@ -130,7 +130,7 @@ def _questions() -> list[Question]:
     found = []
     for d, a, b in _types():
         integers = a in _INT8
-        for theme in themes(a):
+        for theme in themes(a, d):
             many = 5 * _MANY if integers else _MANY
             for saturate in (False, True) if integers else (False,):
                 found.append(Question("wgmma", d, a, b, theme, many, satfinite=saturate))

@@ -4,7 +4,8 @@ ordinary   every number within a factor of 16 of one
 wide       exponents far apart, so that most terms are cut when they are aligned
 cancel     neighbours along K cancel, and C cancels what is left
 edges      zeros, subnormal numbers, the smallest and the largest; C near the sum's last bit
-tiny       products around the smallest f32 (bf16 and tf32 only: others do not reach so far down)
+tiny       products around the smallest number of D, and bits far below it (f32 from bf16 and tf32,
+           f16 from f16: others do not reach so far down)
 special    infinities and NaNs among the rest
 integers   8-bit integers, extremes among them, and C near the ends of s32
 """
@@ -19,11 +20,12 @@ THEMES = ("ordinary", "wide", "cancel", "edges", "tiny", "special", "integers")
 _BYTES = {"s8": 1, "u8": 1} | {name: form.bits // 8 for name, form in FORMATS.items()}
 
 
-def themes(a_type: str) -> tuple[str, ...]:
-    """The themes that a type has."""
-    if a_type not in FORMATS:
+def themes(a_type: str, d_type: str) -> tuple[str, ...]:
+    """The themes that an instruction has."""
+    if d_type == "s32":
         return ("integers",)
-    return tuple(t for t in THEMES[:-1] if t != "tiny" or FORMATS[a_type].bias > 15)
+    reaches = a_type in ("bf16", "tf32") or a_type == d_type == "f16"
+    return tuple(theme for theme in THEMES[:-1] if theme != "tiny" or reaches)
 
 
 def operands(
@@ -96,6 +98,8 @@ def _rows(random, theme: str, shape, form: Format, flip: bool) -> numpy.ndarray:
     centre = random.integers(0, largest + 1, row)
     if theme == "ordinary":
         spread, centre = 3, form.bias - 1
+    elif theme == "tiny" and form.bias == 15:
+        return _halfway(random, shape, form, a=flip)
     elif theme == "tiny":
         # Half of -149 each; a few powers of two, so that a single bit far below decides.
         spread, centre = choice([2, 4, 8, 16]), form.bias - 75 - random.integers(0, 8, row)
@@ -119,6 +123,22 @@ def _rows(random, theme: str, shape, form: Format, flip: bool) -> numpy.ndarray:
         magnitude[..., 1::2] = numpy.where(twin, magnitude[..., ::2], magnitude[..., 1::2])
         sign[..., 1::2] = numpy.where(twin, sign[..., ::2] ^ flip, sign[..., 1::2])
     return (sign * form.sign | magnitude).astype(form.dtype)
+
+
+def _halfway(random, shape, form: Format, a: bool) -> numpy.ndarray:
+    """f16 whose products lie in the middle between two subnormal numbers, but for 2^-48 or so.
+
+    The first along K: 2^-14 in A, a small multiple of 2^-11 in B. The others: single bits.
+    """
+    bits = 1 << random.integers(0, 11, shape)
+    bits[random.integers(0, 4, shape) > 0] = 0
+    if a:
+        bits[..., 0] = 1 << form.fraction
+    else:
+        multiple = random.integers(0, 64, shape[:2]) * 2.0**-11
+        bits[..., 0] = multiple.astype(numpy.float16).view(numpy.uint16)
+    sign = random.integers(0, 2, shape) * form.sign
+    return (bits | sign).astype(form.dtype)
 
 
 def _accumulators(random, theme, a, b, a_format, b_format, form: Format) -> numpy.ndarray:

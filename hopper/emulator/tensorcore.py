@@ -7,7 +7,8 @@ The model, found by probes on an H200:
   [1, 4); it is not normalised. A subnormal number has its format's smallest exponent. A product
   with a zero takes no part.
 - Every term, C's too, is aligned to the largest exponent among them and cut toward zero after 25
-  fraction bits, 13 in wgmma of 8-bit floats. The sum of what is left is exact.
+  fraction bits, 13 in wgmma of 8-bit floats. The sum of what is left is exact. That exponent is
+  never below 2^-7 of D's smallest normal number: 2^-133 for f32, 2^-21 for f16.
 - The sum becomes f32 by cutting toward zero, after 23 fraction bits, 13 for 8-bit floats; f16 by
   rounding to nearest even, once. Beyond the largest number is infinity. Zero is +0, always.
 - NaN where an operand is one, infinity times zero, infinities of both signs: 0x7fffffff or 0x7fff.
@@ -32,8 +33,9 @@ _D_FORMATS = {"f32": F32, "f16": F16}
 _ALIGNED, _ALIGNED_FP8 = 25, 13
 #: Fraction bits of an f32 result.
 _KEPT, _KEPT_FP8 = 23, 13
-#: No term is aligned to an exponent below this, however small all of them are.
-_LOWEST_EXPONENT = -133
+#: Terms are aligned at least to the exponent this far below D's smallest normal number: 2^-133 for
+#: f32, 2^-21 for f16.
+_BELOW_SMALLEST = 7
 #: Where scaled terms stay normal numbers in float32; beyond it we compute in float64.
 _FLOAT32_LOWEST, _FLOAT32_HIGHEST = -100, 120
 #: Outputs, and terms, that are computed at once: they stay in a core's cache.
@@ -182,10 +184,11 @@ def _block(a, b, c, a_format, b_format, d_format) -> numpy.ndarray:
     smallest = a_format.smallest_exponent + b_format.smallest_exponent
     float64 = top.max() > _FLOAT32_HIGHEST
     any_small = top.min() < max(smallest, _FLOAT32_LOWEST)
+    lowest = d_format.smallest_exponent - _BELOW_SMALLEST
     if any_small:
         zero = top < smallest
-        top[zero] = _LOWEST_EXPONENT
-    numpy.maximum(top, _LOWEST_EXPONENT, out=top)
+        top[zero] = lowest
+    numpy.maximum(top, lowest, out=top)
     if c is not None:
         c_value, c_exponent = d_format.decode(c)
         numpy.maximum(top, c_exponent, out=top)
