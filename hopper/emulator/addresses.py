@@ -11,7 +11,7 @@ from hopper.emulator.errors import Fault
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.locate import WINDOW_SHIFT
 from hopper.emulator.machine import Machine
-from hopper.emulator.opcodes import slots
+from hopper.emulator.opcodes import expect, slots
 from hopper.emulator.ptx import Instruction
 from hopper.emulator.spaces import (
     CONST_WINDOW,
@@ -43,11 +43,11 @@ def convert(machine: Machine, x: Instruction) -> Step:
     Addresses of variables outside shared memory carry their window already, so only shared ones
     change.
     """
-    to, space, size = slots(x, 1, ("to",), tuple(_WINDOWS), ("u64",))
-    if not (space and size):
+    form = slots(x, 1, to=("to",), space=tuple(_WINDOWS), size=("u64",))
+    to, space = form["to"], form["space"]
+    if not (space and form["size"]):
         raise unsupported(x, "it names a state space and .u64: addresses have 64 bits")
-    if to and space.startswith("param"):
-        raise unsupported(x, "ptxas knows no cvta.to.param")
+    expect(x, 2)
     get, put = machine.read(x.operands[1], "u64"), machine.write(x.operands[0], "u64")
     window = numpy.uint64(_WINDOWS[space])
     if to and space in _SHARED:
@@ -61,7 +61,10 @@ def convert(machine: Machine, x: Instruction) -> Step:
 @executes("isspacep")
 def is_in_space(machine: Machine, x: Instruction) -> Step:
     """Whether generic addresses lie in a state space."""
-    (space,) = slots(x, 1, tuple(_WINDOWS))
+    space = slots(x, 1, space=tuple(_WINDOWS))["space"]
+    if not space:
+        raise unsupported(x, "it names a state space")
+    expect(x, 2)
     get, put = machine.read(x.operands[1], "u64"), machine.write(x.operands[0], "pred")
     window = numpy.uint64(_WINDOWS[space] >> WINDOW_SHIFT)
     shift, own = numpy.uint64(WINDOW_SHIFT), machine.rank
@@ -79,9 +82,10 @@ def is_in_space(machine: Machine, x: Instruction) -> Step:
 @executes("mapa")
 def map_address(machine: Machine, x: Instruction) -> Step:
     """The place of a shared variable in another block of the cluster."""
-    _, kind = slots(x, 1, ("shared::cluster",), ("u32", "u64"))
+    kind = slots(x, 1, space=("shared::cluster",), type=("u32", "u64"))["type"]
     if not kind:
         raise unsupported(x, "it names the address's type, .u32 or .u64")
+    expect(x, 3)
     get, rank = machine.read(x.operands[1], kind), machine.read(x.operands[2], "u32")
     put = machine.write(x.operands[0], kind)
     blocks = machine.launch.cluster_size
@@ -104,9 +108,10 @@ def map_address(machine: Machine, x: Instruction) -> Step:
 @executes("getctarank")
 def rank_of(machine: Machine, x: Instruction) -> Step:
     """Rank of the block that a shared address lies in."""
-    _, kind = slots(x, 1, ("shared::cluster",), ("u32", "u64"))
+    kind = slots(x, 1, space=("shared::cluster",), type=("u32", "u64"))["type"]
     if not kind:
         raise unsupported(x, "it names the address's type, .u32 or .u64")
+    expect(x, 2)
     get, put = machine.read(x.operands[1], kind), machine.write(x.operands[0], "u32")
 
     def step(lanes: Lanes) -> None:

@@ -83,6 +83,29 @@ def locator(machine: Machine, space: str, size: int, *, writes: bool = False) ->
     return _generic(machine, size, writes)
 
 
+def shared_locator(
+    machine: Machine, space: str, size: int
+) -> Callable[[Lanes, numpy.ndarray], numpy.ndarray]:
+    """Places in ``machine.shared.bytes`` of addresses that must lie in shared memory.
+
+    ``space`` as in ``locator``: a shared one, or "" for generic addresses.
+    """
+    find = locator(machine, space, size)
+
+    def places(lanes: Lanes, address: numpy.ndarray) -> numpy.ndarray:
+        for memory, found, which in find(lanes, address):
+            if memory is machine.shared and isinstance(which, slice):
+                return found
+        outside = address >> numpy.uint64(WINDOW_SHIFT) != SHARED_WINDOW >> WINDOW_SHIFT
+        at = int(outside.argmax())
+        raise Fault(
+            f"generic address {int(address[at]):#x} is not one of shared memory, which this "
+            f"instruction works on ({_who(machine, lanes)(at)})"
+        )
+
+    return places
+
+
 def _who(machine: Machine, lanes: Lanes) -> Callable[[int], str]:
     return lambda position: machine.place(int(machine.lane[lanes][position]))
 

@@ -14,8 +14,8 @@ import numpy
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.locate import SPACES, locator
 from hopper.emulator.machine import Machine
-from hopper.emulator.opcodes import SCOPES, slots
-from hopper.emulator.ptx import Instruction, Operand, Symbol, Vector
+from hopper.emulator.opcodes import CACHE_HINT, SCOPES, address_at, elements, expect, slots
+from hopper.emulator.ptx import Instruction, Symbol
 from hopper.emulator.types import numpy_type
 
 TYPES = tuple(f"{letter}{bits}" for letter in "bus" for bits in (8, 16, 32, 64)) + ("f32", "f64")
@@ -28,12 +28,26 @@ _WHOLE = {size: numpy.dtype(f"u{size}") for size in (2, 4, 8)} | {16: numpy.dtyp
 _READ_ONLY = ("const", "param", "param::entry")
 
 
-@executes("ld", "ldu")
+@executes("ldu")
+def load_uniform(machine: Machine, x: Instruction) -> Step:
+    """A load whose address is the same in all lanes of a warp; here a load as any other."""
+    slots(x, 1, space=("global",), vector=_VECTORS, type=TYPES)
+    return load(machine, x)
+
+
+@executes("ld")
 def load(machine: Machine, x: Instruction) -> Step:
     """One value a lane, or a vector of two or four; narrow values are extended to the register."""
-    space, vector, kind = _form(x, ("ca", "cg", "cs", "lu", "cv"), "acquire")
-    operand = x.operands[1]
-    targets = _elements(x, x.operands[0], vector)
+    form = _form(
+        x,
+        order=("weak", "volatile", "relaxed", "acquire"),
+        operator=("ca", "cg", "cs", "lu", "cv"),
+        nc=("nc",),
+        prefetch=_PREFETCH,
+    )
+    space, kind = form["space"], form["type"]
+    operand = address_at(x, 1)
+    targets = elements(x, x.operands[0], form["vector"])
     puts = [machine.write(target, kind) for target in targets]
     dtype, count = numpy_type(kind), len(puts)
     size = dtype.itemsize * count
@@ -78,15 +92,20 @@ def load(machine: Machine, x: Instruction) -> Step:
 @executes("st")
 def store(machine: Machine, x: Instruction) -> Step:
     """One value a lane, or a vector of two or four."""
-    space, vector, kind = _form(x, ("wb", "cg", "cs", "wt"), "release")
+    form = _form(
+        x,
+        order=("weak", "volatile", "relaxed", "release"),
+        operator=("wb", "cg", "cs", "wt"),
+    )
+    space, kind = form["space"], form["type"]
     if space in _READ_ONLY:
         raise unsupported(x, f".{space} memory of a kernel is read-only; store elsewhere")
-    gets = [machine.read(source, kind) for source in _elements(x, x.operands[1], vector)]
+    gets = [machine.read(source, kind) for source in elements(x, x.operands[1], form["vector"])]
     dtype, count = numpy_type(kind), len(gets)
     size = dtype.itemsize * count
     whole = dtype if count == 1 else _WHOLE[size]
     where = locator(machine, space, size, writes=True)
-    address = machine.address(x.operands[0])
+    address = machine.address(address_at(x, 0))
     shift = size.bit_length() - 1
     get = gets[0]
 
@@ -111,44 +130,39 @@ def store(machine: Machine, x: Instruction) -> Step:
     return step
 
 
-def _form(x: Instruction, operators: tuple[str, ...], synchronises: str) -> tuple[str, str, str]:
-    """State space, vector and type of a load or store, its form checked."""
-    order, relaxed, scope, space, operator, nc, eviction, hint, prefetch, vector, kind = slots(
+def _form(x: Instruction, **more: tuple[str, ...]) -> dict[str, str]:
+    """The parts of a load or store, checked as ptxas does. ``more``: those that only one of the
+    two has.
+    """
+    form = slots(
         x,
         1,
-        ("weak", "volatile", "relaxed", synchronises, "mmio"),
-        ("relaxed",),
-        SCOPES,
-        SPACES,
-        operators,
-        ("nc",),
-        _EVICTION,
-        ("L2::cache_hint",),
-        _PREFETCH,
-        _VECTORS,
-        TYPES,
+        mmio=("mmio",),
+        scope=SCOPES,
+        space=SPACES,
+        eviction=_EVICTION,
+        hint=(CACHE_HINT,),
+        vector=_VECTORS,
+        type=TYPES,
+        **more,
     )
-    plain = order in ("", "weak")
-    if not kind:
-        raise unsupported(x, "no type, or one that is not loaded and stored on sm_90a")
-    if numpy_type(kind).itemsize * int(vector[1:] or 1) > 16:
-        raise unsupported(x, "more than 16 bytes, which only sm_100 accesses at once; use two")
-    if bool(relaxed) != (order == "mmio") or bool(scope) != (
-        order in ("relaxed", synchronises, "mmio")
-    ):
-        raise unsupported(x, f".relaxed and .{synchronises} need a scope, others have none")
-    if operator and (not plain or eviction):
-        raise unsupported(x, f".{operator} goes with weak accesses without an eviction priority")
-    if nc and not (plain and space == "global" and synchronises == "acquire"):
-        raise unsupported(x, ".nc is a weak load of .global memory")
-    if len(x.operands) != 2 + bool(hint):
-        raise unsupported(x, "a cache policy comes with .L2::cache_hint, and only with it")
-    return space, vector, kind
-
-
-def _elements(x: Instruction, operand: Operand, vector: str) -> tuple[Operand, ...]:
-    """The registers of a scalar or of a vector."""
-    items = operand.items if isinstance(operand, Vector) else (operand,)
-    if len(items) != int(vector[1:] or 1) or isinstance(operand, Vector) != bool(vector):
-        raise unsupported(x, f"{len(items)} registers for {vector or 'a scalar'}")
-    return items
+    order, operator, nc = form["order"], form["operator"], form.get("nc")
+    weak = order in ("", "weak")
+    if not form["type"]:
+        raise unsupported(x, "no type, or one that sm_90a does not load and store")
+    if numpy_type(form["type"]).itemsize * int(form["vector"][1:] or 1) > 16:
+        raise unsupported(x, "more than 16 bytes at once, which only sm_100 has; use two")
+    if bool(form["scope"]) != (order in ("relaxed", "acquire", "release")):
+        raise unsupported(x, "relaxed, acquire and release need a scope, and others have none")
+    if form["mmio"] and (order, form["scope"]) != ("relaxed", "sys"):
+        raise unsupported(x, ".mmio goes with .relaxed.sys")
+    if not weak and form["space"] in ("local", *_READ_ONLY):
+        raise unsupported(x, f".{order} memory accesses are of global or shared memory")
+    if operator and (not weak or form["eviction"]):
+        raise unsupported(x, f".{operator} goes with no memory order and no eviction priority")
+    if (form["eviction"] or form["hint"]) and form["space"] not in ("", "global"):
+        raise unsupported(x, "eviction priorities and policies are for global memory")
+    if nc and (order or form["space"] != "global" or operator in ("lu", "cv")):
+        raise unsupported(x, ".nc is a plain load of global memory")
+    expect(x, 2, form["hint"])
+    return form
