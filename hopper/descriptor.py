@@ -99,14 +99,9 @@ class Descriptor:
     ) -> int | numpy.ndarray:
         """Shared address of element (r, k), after the swizzle's XOR; see ``element_offset``.
 
-        Raises ProblemError for what ``element_offset`` refuses, and for a base offset other than
-        0, whose effect was not probed.
+        A base offset moves the pattern: its first row lies where bits 7–9 of an address equal it.
+        Raises ProblemError for what ``element_offset`` refuses.
         """
-        if self.base_offset:
-            raise ProblemError(
-                f"base_offset={self.base_offset}: only 0 is modelled, because no other was probed; "
-                f"start the tile on a multiple of {alignment(self.swizzle)} bytes"
-            )
         offset = element_offset(
             r,
             k,
@@ -116,7 +111,8 @@ class Descriptor:
             stride=self.stride,
             item_bytes=item_bytes,
         )
-        return swizzled(self.start + offset, self.swizzle)
+        moved = 128 * self.base_offset
+        return swizzled(self.start + offset - moved, self.swizzle) + moved
 
 
 def decode(value: int) -> Descriptor:
