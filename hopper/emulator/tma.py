@@ -205,13 +205,11 @@ def reduce(machine: Machine, x: Instruction) -> Step:
 
 
 def _reduction(machine: Machine, lane: int, boxes: Boxes, op: str) -> Reduction:
-    """What ``op`` does to elements of a map. Raises Fault where the table of the PTX ISA has none."""
-    element = boxes.tensor.element_type
-    kinds = [kind for kind in _PTX_TYPE.get(element, ()) if kind in types_of(op, "global")]
+    """What ``op`` does to elements of a map. Raises Fault where the PTX ISA's table has nothing."""
+    element, types = boxes.tensor.element_type, types_of(op, "global")
+    kinds = [kind for kind in _PTX_TYPE.get(element, ()) if kind in types]
     if not kinds:
-        able = [
-            name for name, kinds in _PTX_TYPE.items() if set(kinds) & set(types_of(op, "global"))
-        ]
+        able = [name for name, known in _PTX_TYPE.items() if set(known) & set(types)]
         raise Fault(
             f"reduction {op} on a map of {element}: it exists for {', '.join(able)}; map the "
             f"array as one of them ({machine.place(lane)})"

@@ -6,6 +6,7 @@ from hopper.emulator import (
     atomics,  # noqa: F401
     barriers,  # noqa: F401
     bits,  # noqa: F401
+    bulk,  # noqa: F401
     cluster_barriers,  # noqa: F401
     compare,  # noqa: F401
     control,  # noqa: F401
