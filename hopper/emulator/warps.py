@@ -16,7 +16,7 @@ import numpy
 
 from hopper.emulator.errors import Fault
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
-from hopper.emulator.machine import WARP, Machine
+from hopper.emulator.machine import WARP, Machine, Wait
 from hopper.emulator.ptx import Instruction, Pair, Sink
 from hopper.emulator.registers import Read, Write
 
@@ -72,10 +72,7 @@ def _check_mask(machine: Machine, group: numpy.ndarray, mask: int) -> None:
     """Raise Fault unless a group is the living lanes that its mask names."""
     outside = (mask >> group % WARP & 1) == 0
     if outside.any():
-        raise Fault(
-            f"membermask {mask:#010x} does not name a thread that passes it "
-            f"({machine.place(int(group[outside.argmax()]))}): a thread must be in its own mask"
-        )
+        raise _outside(machine, int(group[outside.argmax()]), mask)
     warps = numpy.unique(group // WARP)
     named = (mask >> _COLUMNS & 1).astype(bool) & machine.alive.reshape(-1, WARP)[warps]
     if int(named.sum()) != group.size:
@@ -85,6 +82,13 @@ def _check_mask(machine: Machine, group: numpy.ndarray, mask: int) -> None:
             f"membermask {mask:#010x} names a thread that passes another mask or none "
             f"({machine.place(first)}): all threads of a mask execute it with that mask"
         )
+
+
+def _outside(machine: Machine, lane: int, mask: int) -> Fault:
+    return Fault(
+        f"membermask {mask:#010x} does not name a thread that passes it ({machine.place(lane)}): a "
+        f"thread must be in its own mask"
+    )
 
 
 def _bits(there: numpy.ndarray) -> numpy.ndarray:
@@ -242,5 +246,61 @@ def activemask(machine: Machine, x: Instruction) -> Step:
         there = numpy.zeros((machine.lane_count // WARP, WARP), bool)
         there.reshape(-1)[number] = True
         put(lanes, _bits(there)[number // WARP, 0])
+
+    return step
+
+
+class WarpBarriers:
+    """Lanes that wait for the lanes of a mask, each at an instruction of its own."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._here: dict[tuple[int, int], numpy.ndarray] = {}
+        machine.on_exit(self._exited)
+
+    def arrive(self, lanes: numpy.ndarray, mask: int) -> None:
+        """Lanes of one mask wait until all living lanes that it names have come."""
+        outside = (mask >> lanes % WARP & 1) == 0
+        if outside.any():
+            raise _outside(self.machine, int(lanes[outside.argmax()]), mask)
+        for warp in dict.fromkeys((lanes // WARP).tolist()):
+            mine = lanes[lanes // WARP == warp]
+            here = self._here.setdefault((warp, mask), numpy.zeros(WARP, bool))
+            here[mine % WARP] = True
+            self.machine.park(mine, Wait(("bar.warp", warp, mask), lambda: _LATE))
+            self._complete(warp, mask)
+
+    def _complete(self, warp: int, mask: int) -> None:
+        alive = self.machine.alive[warp * WARP : (warp + 1) * WARP]
+        named = (mask >> _COLUMNS & 1).astype(bool)
+        if not (self._here[warp, mask] | ~(named & alive)).all():
+            return
+        del self._here[warp, mask]
+        self.machine.wake(("bar.warp", warp, mask), advance=True)
+
+    def _exited(self, lanes: numpy.ndarray) -> None:
+        if self._here:
+            gone = set((lanes // WARP).tolist())
+            for warp, mask in [at for at in self._here if at[0] in gone]:
+                self._complete(warp, mask)
+
+
+_LATE = "waits for the other threads of its mask, which execute something else"
+
+
+@executes("bar.warp.sync", control=True)
+def bar_warp(machine: Machine, x: Instruction) -> Step:
+    """``bar.warp.sync membermask``: lanes wait for each other, also at different instructions."""
+    if len(x.parts) != 3 or len(x.operands) != 1:
+        raise unsupported(x, "bar.warp.sync takes a membermask")
+    mask, barriers = machine.read(x.operands[0], "u32"), machine.unit(WarpBarriers)
+
+    def step(lanes: Lanes) -> None:
+        number, masks = machine.lane[lanes], numpy.asarray(mask(lanes))
+        if (masks == _ALL).all() and _whole_warps(number):
+            return
+        masks = numpy.broadcast_to(masks, number.shape)
+        for value in dict.fromkeys(masks.tolist()):
+            barriers.arrive(number[masks == value], value)
 
     return step
