@@ -172,14 +172,19 @@ def tiles(draw):
     return major, span, leading, stride, rows, depth
 
 
+def placed_by_hand(tile) -> dict:
+    """Byte of a tile -> (r, k)."""
+    major, span, leading, stride, rows, depth = tile
+    if span:
+        return atoms(major, span, leading, stride, rows, depth)
+    return core_matrices(major, leading, stride, rows, depth)
+
+
 @given(tiles(), some.integers(0, 40))
 def test_an_element_lies_where_a_tile_built_by_hand_has_it(tile, start):
     major, span, leading, stride, rows, depth = tile
     start *= alignment(span)
-    if span:
-        placed = atoms(major, span, leading, stride, rows, depth)
-    else:
-        placed = core_matrices(major, leading, stride, rows, depth)
+    placed = placed_by_hand(tile)
     assert sorted(placed.values()) == [(r, k) for r in range(rows) for k in range(depth)]
     one = Descriptor(start, leading, stride, swizzle=span)
     r, k = numpy.indices((rows, depth))
@@ -189,6 +194,17 @@ def test_an_element_lies_where_a_tile_built_by_hand_has_it(tile, start):
     }
     last = rows - 1, depth - 1
     assert one.address(*last, major=major) == addresses[last]
+
+
+@given(tiles(), some.integers(0, 40))
+def test_a_base_offset_says_that_the_pattern_starts_elsewhere(tile, start):
+    """A tile whose atoms lie 128 · n bytes behind where they belong, pattern and all."""
+    major, span, leading, stride, rows, depth = tile
+    start *= 128
+    one = Descriptor(start, leading, stride, base_offset=start // 128 % 8, swizzle=span)
+    addresses = one.address(*numpy.indices((rows, depth)), major=major)
+    for byte, place in placed_by_hand(tile).items():
+        assert addresses[place] == start + byte
 
 
 @given(tiles(), some.integers(0, 3), some.integers(0, 15))
@@ -302,11 +318,12 @@ def test_a_step_out_of_a_swizzled_row_is_refused():
         k_step(major="K", swizzle=32, leading=16, stride=256)
 
 
-def test_a_base_offset_is_encoded_but_gives_no_address():
+def test_a_base_offset_is_encoded_and_moves_the_pattern():
     one = Descriptor(0x480, 16, 1024, base_offset=1, swizzle=128)
-    assert decode(one.encode()).base_offset == 1
-    with pytest.raises(ProblemError, match="base_offset=1: .*no other was probed"):
-        one.address(0, 0, major="K")
+    assert decode(one.encode()) == one
+    # Row 0 of the pattern, which swaps nothing, is where the tile starts; absolute it is row 1.
+    assert one.address(0, 0, major="K") == 0x480
+    assert Descriptor(0x480, 16, 1024, swizzle=128).address(0, 0, major="K") == 0x490
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hopper.emulator.errors import Fault
 from hopper.emulator.fragments import first_lanes
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.machine import WARP, Machine
-from hopper.emulator.ptx import Address, Instruction, Operand, Register, Vector
+from hopper.emulator.ptx import Address, Instruction, Operand, Register, Sink, Vector
 from hopper.emulator.spaces import RANK_SHIFT, SHARED_WINDOW
 from hopper.emulator.types import width
 from hopper.fragment import matrix_held_by
@@ -38,7 +38,11 @@ _HALF = {transposed: numpy.argsort(held) for transposed, held in _ELEMENT.items(
 def ldmatrix(machine: Machine, x: Instruction) -> Step:
     """Shared memory to registers."""
     count, element = _form(x), _ELEMENT[x.has("trans")]
-    matrix, rows = _registers(machine, x, x.operands[0], count)
+    items = _items(x, x.operands[0], count)
+    kept = [i for i, item in enumerate(items) if isinstance(item, Register)]
+    if not kept:
+        raise unsupported(x, "it loads nothing: name a register")
+    matrix, rows = machine.registers.block([items[i] for i in kept])
     places = _rows_of_matrices(machine, x, x.operands[1], count)
 
     def step(lanes: Lanes) -> None:
@@ -46,7 +50,7 @@ def ldmatrix(machine: Machine, x: Instruction) -> Step:
         found = machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[places(lanes, warps)]
         halves = found.view("u2").reshape(warps, count, ROWS * ROWS).take(element, axis=-1)
         held = halves.view("u4").transpose(1, 0, 2).reshape(count, -1)
-        matrix[_block(rows, lanes)] = held
+        matrix[_block(rows, lanes)] = held if len(kept) == count else held[kept]
 
     return step
 
@@ -55,7 +59,10 @@ def ldmatrix(machine: Machine, x: Instruction) -> Step:
 def stmatrix(machine: Machine, x: Instruction) -> Step:
     """Registers to shared memory."""
     count, half = _form(x), _HALF[x.has("trans")]
-    matrix, rows = _registers(machine, x, x.operands[1], count)
+    items = _items(x, x.operands[1], count)
+    if any(isinstance(item, Sink) for item in items):
+        raise unsupported(x, "every matrix that is stored comes from a register")
+    matrix, rows = machine.registers.block(items)
     places = _rows_of_matrices(machine, x, x.operands[0], count)
 
     def step(lanes: Lanes) -> None:
@@ -94,16 +101,15 @@ def _form(x: Instruction) -> int:
     return counts[0]
 
 
-def _registers(
-    machine: Machine, x: Instruction, operand: Operand, count: int
-) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """The matrix of all registers of their width, and their rows in it."""
-    items = operand.items if isinstance(operand, Vector) else (operand,)
+def _items(x: Instruction, operand: Operand, count: int) -> tuple[Register | Sink, ...]:
+    """The registers of a vector, or ``_``."""
+    items = operand.items if isinstance(operand, Vector) else ()
     if len(items) != count or not all(
-        isinstance(item, Register) and width(item.type) == 32 for item in items
+        isinstance(item, Sink) or (isinstance(item, Register) and width(item.type) == 32)
+        for item in items
     ):
         raise unsupported(x, f".x{count} takes a vector of {count} 32-bit registers")
-    return machine.registers.block(items)
+    return items
 
 
 def _block(rows: numpy.ndarray, lanes: Lanes) -> tuple[numpy.ndarray, Lanes]:
