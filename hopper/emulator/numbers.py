@@ -97,6 +97,7 @@ TF32 = Format("tf32", 32, 10, ignored=13)
 F32 = Format("f32", 32, 23)
 E4M3 = Format("e4m3", 8, 3, infinities=False)
 E5M2 = Format("e5m2", 8, 2)
+_LARGEST_F32 = float(numpy.finfo(numpy.float32).max)
 FORMATS = {form.name: form for form in (F16, BF16, TF32, F32, E4M3, E5M2)}
 
 
@@ -108,15 +109,21 @@ def _tables(form: Format) -> tuple[numpy.ndarray, numpy.ndarray]:
 def _decoded(form: Format, bits: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
     magnitude = form.magnitude(bits)
     field = (magnitude >> form.fraction + form.ignored).astype(numpy.int16)
-    exponents = numpy.maximum(field, 1) - numpy.int16(form.bias)
-    none = (magnitude == 0) | (magnitude >= form.first_special)
+    exponents = field - numpy.int16(form.bias)
     if form.bits == 32:
-        kept = bits.dtype.type((1 << 32) - (1 << form.ignored))
-        values = numpy.where(none, numpy.float32(0), (bits & kept).view(numpy.float32))
+        values = (bits & bits.dtype.type((1 << 32) - (1 << form.ignored))).view(numpy.float32)
     else:
+        # Infinity and NaN overflow here, and go below.
         one = 1 << form.fraction
-        significand = (magnitude & (one - 1)).astype(numpy.float32) + one * (field > 0)
-        significand *= numpy.where(bits & form.sign, -1, 1) * ~none
-        values = numpy.ldexp(significand, exponents - form.fraction).astype(numpy.float32)
-    exponents = numpy.where(none, numpy.int16(form.no_exponent), exponents)
-    return values, exponents.astype(form.exponent_dtype)
+        significand = (magnitude & (one - 1)) + numpy.where(field > 0, one, 0.0)
+        significand *= numpy.where(bits & form.sign, -1, 1)
+        values = numpy.ldexp(significand, numpy.maximum(field, 1) - (form.bias + form.fraction))
+        values = values.clip(-_LARGEST_F32, _LARGEST_F32).astype(numpy.float32)
+    if not field.all():
+        exponents[field == 0] = form.smallest_exponent
+        exponents[magnitude == 0] = form.no_exponent
+    if form.has_special(bits):
+        special = magnitude >= form.first_special
+        exponents[special] = form.no_exponent
+        values[special] = 0
+    return values, exponents.astype(form.exponent_dtype, copy=False)
