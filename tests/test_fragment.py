@@ -1,6 +1,7 @@
 """Who holds what in a warpgroup: against the PTX ISA, the kernels, and what an H200 recorded."""
 
 import re
+from functools import partial
 
 import numpy
 import pytest
@@ -10,10 +11,23 @@ from hypothesis import strategies as some
 from hopper import mma_sync
 from hopper.errors import ProblemError
 from hopper.experiments import arrays
-from hopper.fragment import a_held_by, a_holder, held_by, holder
+from hopper.fragment import (
+    a_held_by,
+    a_holder,
+    b_held_by,
+    b_holder,
+    f16_held_by,
+    f16_holder,
+    held_by,
+    holder,
+    matrix_held_by,
+    matrix_holder,
+)
 from hopper.paths import KERNELS
 
-threads = some.integers(0, 127)
+threads, lanes = some.integers(0, 127), some.integers(0, 31)
+sizes = some.sampled_from([1, 2, 4])
+flags = some.booleans()
 
 
 @given(threads, some.integers(0, 127))
@@ -26,9 +40,29 @@ def test_an_element_is_found_again(row, column):
     assert held_by(*holder(row, column)) == (row, column)
 
 
-@given(threads, some.integers(0, 3), some.integers(0, 1))
-def test_an_element_of_a_is_found_again(thread, register, half):
-    assert a_holder(*a_held_by(thread, register, half)) == (thread, register, half)
+@given(threads, some.integers(0, 63), some.integers(0, 1))
+def test_an_f16_accumulator_is_found_again(thread, register, half):
+    assert f16_holder(*f16_held_by(thread, register, half)) == (thread, register, half)
+
+
+@given(threads, some.integers(0, 3), sizes, some.data())
+def test_an_element_of_a_is_found_again(thread, register, size, data):
+    item = data.draw(some.integers(0, 4 // size - 1))
+    element = a_held_by(thread, register, item, item_bytes=size)
+    assert a_holder(*element, item_bytes=size) == (thread, register, item)
+
+
+@given(lanes, some.integers(0, 1), sizes, some.data())
+def test_an_element_of_b_is_found_again(lane, register, size, data):
+    item = data.draw(some.integers(0, 4 // size - 1))
+    element = b_held_by(lane, register, item, item_bytes=size)
+    assert b_holder(*element, item_bytes=size) == (lane, register, item)
+
+
+@given(lanes, some.integers(0, 1), flags)
+def test_an_element_of_a_matrix_is_found_again(lane, half, transposed):
+    element = matrix_held_by(lane, half, transposed=transposed)
+    assert matrix_holder(*element, transposed=transposed) == (lane, half)
 
 
 @pytest.mark.parametrize("n", [8, 16, 136, 256])
@@ -43,14 +77,62 @@ def test_a_tile_is_held_once_as_arrays_say_it(n):
     assert (row[77, 3], column[77, 3]) == held_by(77, 3)
 
 
-def test_a_is_held_once_as_arrays_say_it():
-    thread, register, half = numpy.indices((128, 4, 2))
-    row, k = a_held_by(thread, register, half)
-    tile = numpy.zeros((64, 16), int)
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_is_held_once_as_arrays_say_it(size):
+    given_index = numpy.indices((128, 4, 4 // size))
+    row, k = a_held_by(*given_index, item_bytes=size)
+    tile = numpy.zeros((64, 32 // size), int)
     numpy.add.at(tile, (row, k), 1)
     assert (tile == 1).all()
-    for back, given_index in zip(a_holder(row, k), (thread, register, half), strict=True):
-        assert (back == given_index).all()
+    for back, one in zip(a_holder(row, k, item_bytes=size), given_index, strict=True):
+        assert (back == one).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_b_is_held_once_as_arrays_say_it(size):
+    given_index = numpy.indices((32, 2, 4 // size))
+    column, k = b_held_by(*given_index, item_bytes=size)
+    tile = numpy.zeros((8, 32 // size), int)
+    numpy.add.at(tile, (column, k), 1)
+    assert (tile == 1).all()
+    for back, one in zip(b_holder(column, k, item_bytes=size), given_index, strict=True):
+        assert (back == one).all()
+
+
+def test_pairs_of_f16_accumulators_are_neighbours_in_a_row():
+    row, column = f16_held_by(*numpy.indices((128, 64, 2)))
+    assert (row[..., 0] == row[..., 1]).all()
+    assert (column[..., 0] + 1 == column[..., 1]).all() and not (column[..., 0] % 2).any()
+    tile = numpy.zeros((64, 256), int)
+    numpy.add.at(tile, (row, column), 1)
+    assert (tile == 1).all()
+
+
+@given(threads, some.integers(0, 3), some.integers(0, 3))
+def test_a_byte_has_one_place_whatever_it_belongs_to(thread, register, byte):
+    """The picture of the module: only bytes count, and every type cuts them its own way."""
+    row, k = a_held_by(thread, register, byte, item_bytes=1)
+    for size in (2, 4):
+        there = a_held_by(thread, register, byte // size, item_bytes=size)
+        assert there == (row, k // size)
+
+
+def test_the_picture_is_a_matrix_of_ldmatrix():
+    """Register r of A is matrix r of an ldmatrix.x4; so it is said that one loads the other."""
+    lane, register, half = numpy.indices((32, 4, 2))
+    row, column = matrix_held_by(lane, half)
+    a_row, k = a_held_by(lane, register, half)
+    assert (a_row == row + 8 * (register % 2)).all() and (k == column + 8 * (register // 2)).all()
+    b_column, k = b_held_by(lane, register % 2, half)
+    assert (b_column == row).all() and (k == column + 8 * (register % 2)).all()
+    d_row, d_column = f16_held_by(lane, register, half)
+    assert (d_row == a_row).all() and (d_column == column + 8 * (register // 2)).all()
+
+
+def test_a_transposed_matrix_is_held_as_a_column_lies():
+    row, column = matrix_held_by(*numpy.indices((32, 2)))
+    t_row, t_column = matrix_held_by(*numpy.indices((32, 2)), transposed=True)
+    assert (t_row == column).all() and (t_column == row).all()
 
 
 def test_the_accumulators_are_those_that_the_h200_returned():
@@ -72,6 +154,10 @@ def test_a_warp_holds_what_mma_sync_gives_it():
             for half in range(2):
                 row, k = mma_sync.fragment_a(lane, 2 * register + half)
                 assert a_held_by(thread, register, half) == (16 * warp + row, k)
+                k, column = mma_sync.fragment_b(lane, 2 * (register % 2) + half)
+                assert b_held_by(lane, register % 2, half) == (column, k)
+                assert matrix_held_by(lane, half)[0] == mma_sync.received(lane)[0]
+                assert matrix_held_by(lane, 0)[1] == mma_sync.received(lane)[1]
 
 
 def test_ceiling_loads_a_from_where_the_fragment_says():
@@ -101,6 +187,21 @@ def test_ceiling_loads_a_from_where_the_fragment_says():
         (a_held_by, (0, 0, 2), "half=2: a register holds two"),
         (a_holder, (-1, 0), "row=-1"),
         (a_holder, (0, 16), "k=16: an instruction is 16 deep"),
+        (partial(a_holder, item_bytes=1), (0, 32), "k=32: an instruction is 32 deep for an 8-bit"),
+        (partial(a_holder, item_bytes=4), (0, 8), "k=8: an instruction is 8 deep for a 32-bit"),
+        (partial(a_held_by, item_bytes=4), (0, 0, 1), "half=1: a register holds one 32-bit"),
+        (partial(a_held_by, item_bytes=8), (0, 0, 0), "item_bytes=8: .* pass one of these"),
+        (b_held_by, (32, 0, 0), "lane=32: a warp has 32 threads"),
+        (b_held_by, (0, 2, 0), "register=2: B takes two"),
+        (partial(b_held_by, item_bytes=1), (0, 0, 4), "item=4: a register holds four 8-bit"),
+        (b_holder, (8, 0), "column=8: mma.sync has eight columns"),
+        (f16_held_by, (0, 64, 0), "register=64"),
+        (f16_held_by, (0, 0, 2), "half=2"),
+        (f16_holder, (64, 0), "row=64"),
+        (matrix_held_by, (32, 0), "lane=32"),
+        (matrix_held_by, (0, 2), "half=2"),
+        (matrix_holder, (8, 0), "row=8: a matrix has eight rows"),
+        (matrix_holder, (0, -1), "column=-1"),
         (held_by, (numpy.array([0, 200]), 0), "thread=200"),
     ],
 )
