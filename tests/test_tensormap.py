@@ -6,6 +6,7 @@ from hopper.errors import HopperError, NoHopper, ProblemError
 from hopper.tensormap import TensorMap
 
 MATRIX = numpy.zeros((128, 64), numpy.float16)
+MAP_OPTIONS = ("swizzle", "l2_promotion", "fill", "element")
 
 
 class Driver:
@@ -64,6 +65,16 @@ def test_padded_rows_and_other_types_are_described_as_they_lie(driver, device_ar
     assert driver.asked["interleave, swizzle, l2, fill"] == [0, 2, 3, 0]
 
 
+def test_the_driver_is_told_of_another_element_and_of_the_fill(driver, device_array):
+    bits = device_array((300, 72), "uint16")
+    described = TensorMap(bits, (128, 64), fill="nan", element="bfloat16")
+    assert described.element_type == "bfloat16"
+    described.encode()
+    assert driver.asked["dtype"] == 9
+    assert driver.asked["interleave, swizzle, l2, fill"] == [0, 3, 2, 1]
+    assert TensorMap(bits, (128, 64)).element_type == "uint16"
+
+
 def test_a_refusal_of_the_driver_is_reported(driver, device_array):
     driver.status = 1
     with pytest.raises(HopperError, match=r"returns 1 for shape \(300, 72\)"):
@@ -114,10 +125,13 @@ def test_every_swizzle_takes_rows_up_to_its_span():
         ((8, 64), (8, 64), {"strides": (2**40, 2)}, "below 2.40"),
         ((8, 64), (8, 64), {"address": 0x7F0000000008}, "starts at 0x7f0000000008, not a multiple"),
         ((2**32 + 1, 64), (8, 64), {}, "TMA takes 1 to 2.32"),
+        ((8, 64), (8, 64), {"fill": "ones"}, "fill='ones': TMA fills with 'zeros' or 'nan'"),
+        ((8, 64), (8, 64), {"dtype": "uint16", "fill": "nan"}, "uint16, which have no NaN"),
+        ((8, 64), (8, 64), {"element": "bfloat16"}, "element='bfloat16' for an array of float16"),
     ],
 )
 def test_a_broken_rule_is_named_with_its_value(device_array, shape, box, options, message):
-    of_map = {key: options[key] for key in options if key in ("swizzle", "l2_promotion")}
+    of_map = {key: options[key] for key in options if key in MAP_OPTIONS}
     of_array = {key: options[key] for key in options if key not in of_map}
     with pytest.raises(ProblemError, match=message):
         TensorMap(device_array(shape, **of_array), box, **of_map)
