@@ -1,4 +1,4 @@
-"""Bits: logic, shifts, fields, permutations, counts (PTX ISA, "Logic and Shift Instructions").
+"""Logic and shifts (PTX ISA, "Logic and Shift Instructions"). Bit fields are in ``fields``.
 
 Shift counts are unsigned; above the width they clamp: every bit is shifted out, and a signed
 number leaves its sign.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy
 
 from hopper.emulator.forms import Form, apply, elementwise, expect, form
-from hopper.emulator.instructions import Step
-from hopper.emulator.ptx import Immediate, Instruction
+from hopper.emulator.instructions import Lanes, Step, unsupported
+from hopper.emulator.ptx import Immediate, Instruction, Pair
 from hopper.emulator.types import numpy_type
 
 if TYPE_CHECKING:
@@ -63,50 +63,74 @@ def shift(machine: Machine, x: Instruction, how: Form) -> Step:
     return elementwise(machine, x, compute, kind, (kind, "u32"))
 
 
-@form(r"bfe\.(?P<type>[us](?:32|64))")
-def extract(machine: Machine, x: Instruction, how: Form) -> Step:
-    """The field of ``c`` bits from bit ``b`` up; a signed one repeats its topmost bit.
+@form(r"lop3\.b32", r"lop3\.(?P<bool>and|or)\.b32")
+def lop3(machine: Machine, x: Instruction, how: Form) -> Step:
+    """Any function of three bits, by its truth table; with ``.and``/``.or`` also "any bit, op q".
 
-    Position and length are the low 8 bits of their operands. A signed field that reaches past the
-    register repeats the register's topmost bit; an empty one is 0.
+    Bit ``4a + 2b + c`` of the table is the function's value.
     """
-    kind = how["type"]
-    return elementwise(machine, x, _extracts(kind), kind, (kind, "u32", "u32"))
+    combine = how.get("bool", "")
+    expect(x, 6 if combine else 5)
+    table = x.operands[4]
+    if not isinstance(table, Immediate) or not 0 <= table.value <= 255:
+        raise unsupported(x, "the truth table must be a constant between 0 and 0xFF")
+    without, differs = table.value & 15, table.value >> 4 ^ table.value & 15
+    base, change = _OF_TWO[without], _OF_TWO[differs]
+
+    def compute(a, b, c):
+        return base(b, c) ^ (a & change(b, c))
+
+    reads = [machine.read(operand, "b32") for operand in x.operands[1:4]]
+    if not combine:
+        return apply(machine.write(x.operands[0], "b32"), compute, reads)
+    if not isinstance(x.operands[0], Pair):
+        raise unsupported(x, f"{x.opcode} has two results, d|p")
+    put = machine.write(x.operands[0].first, "b32")
+    put_any = machine.write(x.operands[0].second, "pred")
+    q, join = machine.read(x.operands[5], "pred"), _TWO[combine]
+
+    def step(lanes: Lanes) -> None:
+        value = compute(*[read(lanes) for read in reads])
+        holds = join(value != 0, q(lanes))
+        put(lanes, value)
+        put_any(lanes, holds)
+
+    return step
 
 
-def _extracts(kind: str):
-    width, unsigned = int(kind[1:]), numpy.dtype(f"u{int(kind[1:]) // 8}")
-    low, full, one = numpy.uint32(0xFF), numpy.uint32(width), unsigned.type(1)
-    top, before = numpy.uint32(width - 1), numpy.uint32(1)
+#: Functions of two bits by truth table: bit ``2b + c`` is the value.
+_OF_TWO = (
+    lambda b, c: b & numpy.uint32(0),
+    lambda b, c: ~(b | c),
+    lambda b, c: ~b & c,
+    lambda b, c: ~b,
+    lambda b, c: b & ~c,
+    lambda b, c: ~c,
+    lambda b, c: b ^ c,
+    lambda b, c: ~(b & c),
+    lambda b, c: b & c,
+    lambda b, c: ~(b ^ c),
+    lambda b, c: c,
+    lambda b, c: ~b | c,
+    lambda b, c: b,
+    lambda b, c: b | ~c,
+    lambda b, c: b | c,
+    lambda b, c: b | numpy.uint32(0xFFFFFFFF),
+)
 
-    def compute(a, position, length):
-        bits, length = a.view(unsigned), length & low
-        start = numpy.minimum(position & low, full)
-        inside = (one << numpy.minimum(length, full - start).astype(unsigned)) - one
-        field = bits >> start.astype(unsigned) & inside
-        if kind[0] == "u":
-            return field
-        last = numpy.minimum((position & low) + length - before, top).astype(unsigned)
-        negative = (bits >> last & one).astype(bool) & (length > 0)
-        return numpy.where(negative, field | ~inside, field)
 
-    return compute
+@form(r"shf\.(?P<to>l|r)\.(?P<mode>clamp|wrap)\.b32")
+def funnel(machine: Machine, x: Instruction, how: Form) -> Step:
+    """Shift the 64 bits ``b:a``: left, and keep the upper half, or right, and keep the lower.
 
-
-@form(r"bfi\.(?P<type>b32|b64)")
-def insert(machine: Machine, x: Instruction, how: Form) -> Step:
-    """``b`` with its field of ``d`` bits from bit ``c`` up replaced by the low bits of ``a``.
-
-    Position and length are the low 8 bits of their operands; what reaches past the top is dropped.
+    A count above 32 is 32 with ``.clamp``; ``.wrap`` takes its low 5 bits.
     """
-    kind = how["type"]
-    width, wanted = int(kind[1:]), numpy_type(kind)
-    low, full, one = numpy.uint32(0xFF), numpy.uint32(width), wanted.type(1)
+    left, wrap = how["to"] == "l", how["mode"] == "wrap"
+    half, low, most = numpy.uint64(32), numpy.uint32(31), numpy.uint32(32)
 
-    def compute(a, b, position, length):
-        position = numpy.minimum(position & low, full).astype(wanted)
-        length = numpy.minimum(length & low, full).astype(wanted)
-        field = ((one << length) - one) << position
-        return (a << position & field) | (b & ~field)
+    def compute(a, b, count):
+        count = (count & low if wrap else numpy.minimum(count, most)).astype(numpy.uint64)
+        both = b.astype(numpy.uint64) << half | a
+        return (both << count) >> half if left else both >> count
 
-    return elementwise(machine, x, compute, kind, (kind, kind, "u32", "u32"))
+    return elementwise(machine, x, compute, "b32", ("b32", "b32", "u32"))

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 ANY = r"\.(?P<type>[bus](?:16|32|64)|f32|f64)"
 
 
-@form(r"mov\.(?P<type>pred|f16|bf16|f16x2|bf16x2)", "mov" + ANY)
+@form(r"mov\.(?P<type>pred)", "mov" + ANY)
 def mov(machine: Machine, x: Instruction, how: Form) -> Step:
     """A copy; ``{lo, hi}`` packs or unpacks, the first element in the lowest bits."""
     expect(x, 2)
     to, source = x.operands
     kind = how["type"]
+    if kind[0] != "b" and (isinstance(to, Vector) or isinstance(source, Vector)):
+        raise unsupported(x, "only .b types are packed and unpacked")
     if isinstance(to, Vector):
         return _unpack(machine, x, to, kind)
     if isinstance(source, Vector):
