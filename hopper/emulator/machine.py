@@ -91,7 +91,7 @@ class Machine:
         self._wait = numpy.full(count, None, object)
         self._parked: dict[Hashable, list[numpy.ndarray]] = {}
         self._meeting: dict[int, numpy.ndarray] = {}
-        self._queue: list[Callable[[], None]] = []
+        self._queue: list[tuple[int, Callable[[], None]]] = []
         self._picks = 0
         self._units: dict[type, object] = {}
         self._on_exit: list[Callable[[numpy.ndarray], None]] = []
@@ -203,12 +203,16 @@ class Machine:
         waiting = self._parked.get(key)
         return numpy.concatenate(waiting) if waiting else self.lane[:0]
 
-    def later(self, happens: Callable[[], None]) -> None:
-        """Put an asynchronous completion into the queue; the schedule picks its moment."""
+    def later(self, happens: Callable[[], None], block: int = -1) -> None:
+        """Put an asynchronous completion into the queue; the schedule picks its moment.
+
+        ``block``: whose memory it concerns, by its place in the wave. Where nothing else runs, the
+        oldest completion of every block happens, so that blocks stay in step.
+        """
         if self.launch.tma == "eager":
             happens()
         else:
-            self._queue.append(happens)
+            self._queue.append((block, happens))
 
     def exit(self, lanes: Lanes) -> None:
         """End lanes for good."""
@@ -333,10 +337,23 @@ class Machine:
         return self._picks > _PATIENCE
 
     def _complete(self) -> None:
-        """Let one queued completion happen: the oldest, or any by the random schedule."""
+        """Let queued completions happen: any one at random, or else the oldest of every block."""
         self._picks = 0
-        first = self._random.randrange(len(self._queue)) if self.launch.tma == "random" else 0
-        self._queue.pop(first)()
+        if self.launch.tma == "random":
+            _, happens = self._queue.pop(self._random.randrange(len(self._queue)))
+            happens()
+            return
+        oldest: dict[int, Callable[[], None]] = {}
+        rest = []
+        for block, happens in self._queue:
+            if block in oldest:
+                rest.append((block, happens))
+            else:
+                oldest[block] = happens
+        # What happens may queue more, behind all that waits already.
+        self._queue = rest
+        for happens in oldest.values():
+            happens()
 
     def _nothing_runs(self) -> None:
         if not self._queue:

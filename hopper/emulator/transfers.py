@@ -92,7 +92,7 @@ class Transfers:
             machine.event("tma.complete", issued_at=x.line, bytes=count)
             machine.unit(Mbarriers).complete_tx(barrier, count)
 
-        machine.later(lands)
+        machine.later(lands, writes[0] // machine.shared.window)
 
     def outgoing(
         self,
@@ -117,7 +117,7 @@ class Transfers:
             del self.in_flight[span]
             copy.reading = False
             machine.wake(("bulk group", lane))
-            machine.later(lambda: write(data))
+            machine.later(lambda: write(data), lane // machine.block_lanes)
 
         def write(data: numpy.ndarray) -> None:
             machine.at = x.index
@@ -126,7 +126,7 @@ class Transfers:
             machine.event("tma.complete", issued_at=x.line, bytes=data.nbytes)
             machine.wake(("bulk group", lane))
 
-        machine.later(read)
+        machine.later(read, lane // machine.block_lanes)
 
     @property
     def none_out(self) -> bool:
