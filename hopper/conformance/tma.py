@@ -25,12 +25,12 @@ def _random(shape, dtype: str, seed: int) -> numpy.ndarray:
     return random.integers(0, 256, count, numpy.uint8).view(dtype).reshape(shape)
 
 
-def _plan(corners: list[tuple[int, ...]]) -> numpy.ndarray:
+def _plan(corners: list[tuple[int, ...]], step: int = 128) -> numpy.ndarray:
     """Corners in the array's order, to rows of the plan: at every multiple of 128 up to 896."""
     plan = numpy.zeros((len(corners), 6), numpy.int32)
     for number, corner in enumerate(corners):
         plan[number, : len(corner)] = corner[::-1]
-        plan[number, 5] = number * 128 % 1024
+        plan[number, 5] = number * step % 1024
     return plan
 
 
@@ -56,10 +56,12 @@ def _shape(box: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return (*(2 * length + 1 for length in box[:-1]), box[-1] + 128 // itemsize)
 
 
-def _load(array: numpy.ndarray, box: tuple[int, ...], swizzle: int, corners: list) -> list:
+def _load(
+    array: numpy.ndarray, box: tuple[int, ...], swizzle: int, corners: list, step: int
+) -> list:
     return [
         Tiled(array, box, swizzle),
-        _plan(corners),
+        _plan(corners, step),
         blank((len(corners), DUMPED), numpy.uint8),
         blank(len(corners), numpy.int32),
         numpy.int32(prod(box) * array.itemsize),
@@ -73,7 +75,8 @@ def _load_case(
     box: tuple[int, ...],
     swizzle: int,
     corners: list | None = None,
-    **defines,
+    step: int = 128,
+    **defines: int | str,
 ) -> Case:
     shape = _shape(box, numpy.dtype(dtype).itemsize)
     corners = corners or _corners(shape, box)
@@ -81,7 +84,7 @@ def _load_case(
         f"tma.load.{name}",
         "probes/tma_load.cu",
         "tma_load",
-        lambda: _load(_random(shape, dtype, len(name)), box, swizzle, corners),
+        lambda: _load(_random(shape, dtype, len(name)), box, swizzle, corners, step),
         (2, 3),
         grid=(len(corners), 1, 1),
         shared_bytes=DUMPED,
@@ -361,3 +364,35 @@ _BULK = (
 )
 
 CASES = (*_LOADS, *_MULTICASTS, *_STORES, *_BULK)
+
+#: What the documents forbid or do not say, and the emulator refuses. A GPU may stop there, so they
+#: are no cases; ask each in a process of its own (``run_on_gpu``).
+QUESTIONS = (
+    # The second box starts at a multiple of 16, 32 and 64 bytes, but not of 128.
+    *(
+        _load_case(f"question.{swizzle}.{step}", "uint16", (4, 64), swizzle, [(0, 0), (1, 3)], step)
+        for swizzle, step in product((0, 128), (16, 32, 64))
+    ),
+    _load_case("question.1d", "uint16", (64,), 0, [(0,), (3,)], 16),
+    # Types that the table of cp.reduce.async.bulk.tensor has not.
+    *(
+        _store_case(
+            f"question.{op}.{kind}",
+            _PTX_NUMPY[kind],
+            _box(2, 128, _PTX_NUMPY[kind]),
+            128,
+            number,
+            kind,
+        )
+        for number, op, kind in (
+            (1, "add", "s64"),
+            (1, "add", "f64"),
+            (2, "min", "f32"),
+            (3, "max", "f64"),
+            (4, "inc", "s32"),
+            (4, "inc", "u64"),
+            (6, "and", "f32"),
+            (6, "and", "f16"),
+        )
+    ),
+)
