@@ -305,9 +305,13 @@ def _form(x: Instruction) -> Form:
     satfinite = x.has("satfinite")
     if satfinite and d != "s32":
         raise unsupported(x, ".satfinite belongs to integers")
+    if len(x.operands) < 4:
+        raise unsupported(x, "it takes D, A, B and scale-d")
     in_registers = isinstance(x.operands[1], Vector)
     signs = 0 if d == "s32" else 2
     transposes = 0 if item_bytes != 2 else 1 if in_registers else 2
+    if isinstance(x.operands[3], Immediate):
+        _immediate(x, x.operands[3], (0, 1), "scale-d is a predicate, 0 or 1")
     constants = x.operands[4:]
     if len(constants) != signs + transposes:
         raise unsupported(x, f"{signs + transposes} constants follow scale-d in this form")
