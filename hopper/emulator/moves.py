@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from hopper.emulator.forms import Form, elementwise, expect, form
-from hopper.emulator.instructions import Lanes, Step
+from hopper.emulator.instructions import Lanes, Step, unsupported
 from hopper.emulator.ptx import Instruction, Register, Sink, Vector
 from hopper.emulator.types import numpy_type, width
 
