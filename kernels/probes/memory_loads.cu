@@ -10,7 +10,7 @@
 constexpr int THREADS = 128;
 
 __constant__ unsigned table[4 * THREADS / 4] = {
-#define FOUR(n) n * 2654435761u, n * 2654435761u + 40503u, ~(n * 97u), 0x80FF7F00u + n
+#define FOUR(n) (n) * 2654435761u, (n) * 2654435761u + 40503u, ~((n) * 97u), 0x80FF7F00u + (n)
 #define ROW(n) FOUR(n), FOUR(n + 1), FOUR(n + 2), FOUR(n + 3)
     ROW(0), ROW(4), ROW(8), ROW(12), ROW(16), ROW(20), ROW(24), ROW(28)};
 
