@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from hopper.backends import HopperGpu, available
+from hopper.backends import Backend, backend
 from hopper.compile import Program, advisories, compile_cuda, compile_kernel
 from hopper.descriptor import FIELDS, Descriptor
 from hopper.errors import CompileError
@@ -136,8 +136,8 @@ class Issued:
 def k_loop(loop: str) -> None:
     """Check the loop over K of an exercise: ``loop`` is CUDA C++, with or without open blanks.
 
-    Without a GPU the loop is compiled, and its wgmma instructions are compared with the
-    solution's; with a Hopper GPU a loop that passes also runs, on whole numbers.
+    It is compiled, and its wgmma instructions are compared with the solution's; a loop that passes
+    runs on whole numbers, on the Hopper GPU of this machine or in the emulator.
     """
     still_open = [f"{n} ({what})" for n, what in BLANKS.items() if f"__{n}__" in loop]
     if still_open:
@@ -157,8 +157,7 @@ def k_loop(loop: str) -> None:
         return
     program.require_clean()
     print("right: fence, four wgmmas 16 apart, commit, wait, as in the solution")
-    gpu = available()
-    print(k_loop_run(gpu, program) if gpu else "not run: there is no Hopper GPU here")
+    print(k_loop_run(backend(), program))
 
 
 def k_loop_source(loop: str) -> str:
@@ -229,15 +228,15 @@ def wrong_blank(got: list[Issued], expected: list[Issued]) -> str | None:
     return None if got == expected else "more is issued than the solution needs"
 
 
-def k_loop_run(gpu: HopperGpu, program: Program) -> str:
+def k_loop_run(here: Backend, program: Program) -> str:
     """Run a compiled loop on whole numbers: what came out, in words."""
     a, b = Problem(64, 16, 64, distribution="integers").inputs()
-    d = gpu.array(numpy.full((64, 16), numpy.nan, "float32"))
-    gpu.launch(program, (1, 1, 1), (128, 1, 1), (gpu.array(a), gpu.array(b), d), 0)
-    wrong = int((gpu.numpy(d) != a.astype("float64") @ b.astype("float64").T).sum())
+    d = here.array(numpy.full((64, 16), numpy.nan, "float32"))
+    here.launch(program, (1, 1, 1), (128, 1, 1), (here.array(a), here.array(b), d), 0)
+    wrong = int((here.numpy(d) != a.astype("float64") @ b.astype("float64").T).sum())
     if wrong:
-        return f"run on this GPU: {wrong} of {64 * 16} elements are wrong"
-    return f"run on this GPU: all {64 * 16} elements are right to the last bit"
+        return f"run on {here.gpu}: {wrong} of {64 * 16} elements are wrong"
+    return f"run on {here.gpu}: all {64 * 16} elements are right to the last bit"
 
 
 MISTAKES = {
