@@ -149,6 +149,18 @@ def test_zero_has_no_exponent(monkeypatch):
         numbers._tables.cache_clear()
 
 
+def test_a_subnormal_number_has_the_smallest_normal_exponent(monkeypatch):
+    decode = numbers.Format.decode
+
+    def normalised(form, bits):
+        values, exponents = decode(form, bits)
+        found = (numpy.frexp(values)[1] - 1).astype(exponents.dtype)
+        return values, numpy.where(values == 0, exponents, found)
+
+    monkeypatch.setattr(numbers.Format, "decode", normalised)
+    assert _a_vector_differs()
+
+
 def _a_vector_differs() -> bool:
     floats = (name for name in DOTS if "|s32|" not in name)
     with numpy.errstate(all="ignore"):
@@ -174,15 +186,21 @@ def _toward_zero(number: int, shift: int) -> int:
     return -(-number >> -shift) if number < 0 else number >> -shift
 
 
-def _reference(a, b, c, form, d_form) -> float:
-    """The model on finite numbers, in Python's integers: an f32 or f16 result, as float."""
+def _reference(a, b, c, form, d_form, normalise: bool = False) -> float:
+    """The model on finite numbers, in Python's integers: an f32 or f16 result, as float.
+
+    ``normalise``: a wrong model, in which a product of two or more counts with a higher exponent.
+    """
     aligned, kept = (13, 13) if form.bits == 8 else (25, 23)
-    terms = []
+    terms, exponents = [], []
     for one, other in zip(a, b, strict=True):
         (x, x_exponent), (y, y_exponent) = _number(int(one), form), _number(int(other), form)
+        carry = normalise and abs(x * y) >> 2 * form.fraction + 1
         terms.append((x * y, x_exponent + y_exponent, 2 * form.fraction))
-    terms.append((*_number(int(c), d_form), d_form.fraction))
-    exponents = [exponent for significand, exponent, _ in terms if significand]
+        exponents += [x_exponent + y_exponent + bool(carry)] if x * y else []
+    significand, exponent = _number(int(c), d_form)
+    terms.append((significand, exponent, d_form.fraction))
+    exponents += [exponent] if significand else []
     top = max([d_form.smallest_exponent - 7, *exponents])
     total = sum(_toward_zero(s, aligned - top + e - fraction) for s, e, fraction in terms)
     lowest = top - aligned
@@ -219,6 +237,21 @@ def test_finite_results_are_the_references(name, d_type, seed, theme):
 
 def _multiply(a, b, c, name, d_type, **more):
     return multiply_add(a, b, c, a_type=name, b_type=name, d_type=d_type, **more)
+
+
+@pytest.mark.parametrize("name", ["wgmma|f32|f16|f16|16", "wgmma|f32|e4m3|e4m3|32"])
+def test_the_product_of_two_significands_is_not_normalised(name):
+    form = FORMATS[name.split("|")[2]]
+    a, b, c, d = (GROUPS[name][operand] for operand in "abcd")
+    special = form.is_nan(a) | form.is_nan(b) | form.is_infinite(a) | form.is_infinite(b)
+    finite = ~special.any(axis=1) & (c & 0x7FFFFFFF < numbers.F32.first_special)
+    found = {False: 0, True: 0}
+    for i in numpy.flatnonzero(finite):
+        for normalise in found:
+            value = _reference(a[i], b[i], c[i], form, numbers.F32, normalise)
+            found[normalise] += value != d[i : i + 1].view(numpy.float32)[0]
+    assert found[False] == 0
+    assert found[True] > 3
 
 
 # ---- Laws ---------------------------------------------------------------------------------------
