@@ -229,9 +229,7 @@ def prefetch(machine: Machine, x: Instruction) -> Step:
     return step
 
 
-@executes(
-    "tensormap.replace", "tensormap.cp_fenceproxy", "fence.proxy.tensormap::generic", control=True
-)
+@executes("tensormap.replace", "tensormap.cp_fenceproxy", "fence.proxy.tensormap::generic")
 def device_side_map(machine: Machine, x: Instruction) -> Step:
     """A map that the kernel changes: not executed."""
     raise unsupported(x, "the emulator knows the maps that the host made, not those of a kernel")
