@@ -164,17 +164,21 @@ def in_turns(
         return old
     order = numpy.argsort(first, kind="stable")
     placed = first[order]
-    starts = numpy.flatnonzero(numpy.r_[True, placed[1:] != placed[:-1]])
-    # How many rows before this one have the same cells.
-    turn = numpy.arange(placed.size) - numpy.repeat(
-        starts, numpy.diff(numpy.r_[starts, placed.size])
-    )
-    old = numpy.empty(cells.shape, items.dtype)
-    by_turn = order[numpy.argsort(turn, kind="stable")]
-    for rows in numpy.split(by_turn, numpy.cumsum(numpy.bincount(turn))[:-1]):
-        here = cells[rows]
-        old[rows] = items[here]
-        items[here] = operation(old[rows], *[value[rows] for value in values])
+    starts = numpy.flatnonzero(numpy.concatenate(([True], placed[1:] != placed[:-1])))
+    lengths = numpy.diff(starts, append=placed.size)
+    # How many rows before this one have the same cells: its turn.
+    turn = numpy.arange(placed.size) - numpy.repeat(starts, lengths)
+    order = order[numpy.argsort(turn, kind="stable")]
+    cells, values = cells[order], [value[order] for value in values]
+    before = numpy.empty(cells.shape, items.dtype)
+    start = 0
+    for stop in numpy.cumsum(numpy.bincount(turn)).tolist():
+        rows = slice(start, stop)
+        before[rows] = now = items[cells[rows]]
+        items[cells[rows]] = operation(now, *[value[rows] for value in values])
+        start = stop
+    old = numpy.empty_like(before)
+    old[order] = before
     return old
 
 

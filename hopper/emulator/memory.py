@@ -160,8 +160,11 @@ def _form(x: Instruction, **more: tuple[str, ...]) -> dict[str, str]:
         raise unsupported(x, f".{order} memory accesses are of global or shared memory")
     if operator and (not weak or form["eviction"]):
         raise unsupported(x, f".{operator} goes with no memory order and no eviction priority")
-    if (form["eviction"] or form["hint"]) and form["space"] not in ("", "global"):
-        raise unsupported(x, "eviction priorities and policies are for global memory")
+    if form["eviction"] and order == "volatile":
+        raise unsupported(x, "a volatile access has no eviction priority")
+    cached = form["eviction"] or form["hint"] or form.get("prefetch")
+    if cached and form["space"] not in ("", "global"):
+        raise unsupported(x, f".{cached} is for global memory")
     if nc and (order or form["space"] != "global" or operator in ("lu", "cv")):
         raise unsupported(x, ".nc is a plain load of global memory")
     expect(x, 2, form["hint"])
