@@ -9,6 +9,7 @@ from ptxas import refused_by_ptxas, refused_by_the_emulator, vector
 from hopper.compile import compile_cuda
 from hopper.conformance import emulate
 from hopper.conformance import wgmma as cases
+from hopper.conformance import wgmma_layout as layouts
 from hopper.conformance.wgmma_numbers import item_bytes, read_back
 from hopper.descriptor import Descriptor, decode
 from hopper.emulator import Emulator, Fault
@@ -56,7 +57,7 @@ SAMPLE = [
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_an_operand_is_read_where_its_descriptor_says(name):
-    it = cases.LAYOUTS[name]
+    it = layouts.LAYOUTS[name]
     (held,), _ = emulate(it.case())
     size = item_bytes(it.kind)
     depth = 32 // size
@@ -72,9 +73,9 @@ def test_an_operand_is_read_where_its_descriptor_says(name):
             assert (read[:depth] == numbers.T).all(), one
 
 
-@pytest.mark.parametrize("name", cases.HELD)
+@pytest.mark.parametrize("name", layouts.HELD)
 def test_a_comes_from_the_registers_that_hold_it(name):
-    it = cases.HELD[name]
+    it = layouts.HELD[name]
     (held,), _ = emulate(it.case())
     (found,) = read_back(it.kind, tile(held, it.d_type))
     items = 4 // item_bytes(it.kind)
@@ -101,7 +102,11 @@ def operand(kind: str, image: numpy.ndarray, encoded: int, rows: int, major: str
     return values(kind, image)[address // size]
 
 
-@pytest.mark.parametrize("name", cases.CHAINS)
+# The others differ from these in signs; the recorded digests of all of them are compared anyway.
+SOME_CHAINS = [name for name in cases.CHAINS if not name.endswith("negate_b")]
+
+
+@pytest.mark.parametrize("name", SOME_CHAINS)
 def test_a_chain_adds_up(name):
     it = cases.CHAINS[name]
     image, a_from, b_from, a_held, scale, c, _ = it.case().arguments()
@@ -159,6 +164,21 @@ def test_the_ways_to_write_scale_d():
     commits = [event.detail["instructions"] for event in run.trace.of("wgmma.commit")]
     waits = [event.detail["retired"] for event in run.trace.of("wgmma.wait")]
     assert commits == [0, 2, 2] and waits == [0, 3]
+
+
+@pytest.mark.parametrize("name", ["f16.f16.f16", "s32.u8.s8"])
+def test_every_n_multiplies_as_many_rows_of_b(name):
+    it = cases.EVERY[f"wgmma.every_n.{name}"]
+    a, b, *_ = it.case().arguments()
+    (held,), _ = emulate(it.case())
+    a, b = values(it.a_type, a).reshape(64, -1), values(it.b_type, b).reshape(256, -1)
+    assert it.every_n[0] == 8 and it.every_n[-1] == 256 and len(it.every_n) in (18, 32)
+    for n, slab in zip(it.every_n, held, strict=True):
+        used = n // 4 if it.d_type == "f16" else n // 2
+        assert (slab[used:].view("u4") == 0xFFFFFFFF).all()
+        got = tile(numpy.ascontiguousarray(slab[:used].T), it.d_type)
+        exact = it.d_type == "s32"
+        assert abs(got - a @ b[:n].T).max() <= (0 if exact else 1e-2)
 
 
 # ---- groups -------------------------------------------------------------------------------------

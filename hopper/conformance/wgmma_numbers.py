@@ -15,6 +15,24 @@ from hopper.emulator.numbers import FORMATS
 
 #: Bits of a digit: integers from 0 to 2^bits - 1 are exact in the type, and in an f16 accumulator.
 DIGIT_BITS = {"f16": 11, "bf16": 8, "tf32": 11, "e4m3": 4, "e5m2": 3, "s8": 7, "u8": 8}
+#: How C++ and NumPy hold an accumulator; f16 ones lie in pairs.
+ACCUMULATORS = {"f32": "float", "s32": "int", "f16": "unsigned"}
+DTYPES = {"f32": numpy.float32, "s32": numpy.int32, "f16": numpy.uint32}
+
+
+def registers(d_type: str, n: int) -> int:
+    """Accumulator registers of a thread."""
+    return n // 4 if d_type == "f16" else n // 2
+
+
+def defines_of(d_type: str, a_type: str, b_type: str, n: int) -> dict[str, int | str]:
+    """The compile-time names of a probe of one instruction."""
+    return {
+        "INSTRUCTION": f"wgmma_{d_type}_{a_type}_{b_type}",
+        "ACCUMULATOR": ACCUMULATORS[d_type],
+        "TILE_N": n,
+        "REGISTERS": registers(d_type, n),
+    }
 
 
 @cache

@@ -18,10 +18,10 @@ __device__ inline unsigned long long known(const void* tile) {
 }
 
 #define FORM(SCALE_D, D)                                                                           \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                         \
-               "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, "        \
-               SCALE_D ", 1, 1, 0, 0;\n}"                                                          \
-               : "+f"(D[0]), "+f"(D[1]), "+f"(D[2]), "+f"(D[3])                                     \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                        \
+               "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, "      \
+               SCALE_D ", 1, 1, 0, 0;\n}"                                                         \
+               : "+f"(D[0]), "+f"(D[1]), "+f"(D[2]), "+f"(D[3])                                   \
                : "l"(a_from), "l"(b_from), "r"(one))
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
