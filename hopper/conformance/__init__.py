@@ -25,12 +25,15 @@ from hopper.tensormap import TensorMap
 @dataclass(frozen=True)
 class Tiled:
     """A tensor map over an array: ``argument`` is its position among the arguments of the same
-    case, or the array itself where the kernel does not take it as an argument.
+    case, or the array itself where the kernel does not take it as an argument. ``fill`` and
+    ``element``: as of ``TensorMap``.
     """
 
     argument: int | numpy.ndarray
     box: tuple[int, ...]
     swizzle: int = 128
+    fill: str = "zeros"
+    element: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def _mapped(tiled: Tiled, values: list, move: Callable) -> TensorMap:
     """The map over what ``move`` makes of the array it names."""
     named = tiled.argument
     array = values[named] if isinstance(named, int) else move(named)
-    return TensorMap(array, tiled.box, tiled.swizzle)
+    return TensorMap(array, tiled.box, tiled.swizzle, fill=tiled.fill, element=tiled.element)
 
 
 def emulate(case: Case, emulator: Emulator | None = None) -> tuple[list[numpy.ndarray], Run]:

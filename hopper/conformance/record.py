@@ -60,7 +60,7 @@ def inputs_sha256(case: Case) -> str:
     sha = hashlib.sha256(repr((case.grid, case.block, case.shared_bytes, case.outputs)).encode())
     for value in case.arguments():
         if isinstance(value, Tiled):
-            sha.update(repr((value.box, value.swizzle)).encode())
+            sha.update(repr((value.box, value.swizzle, value.fill, value.element)).encode())
             value = value.argument
         array = numpy.ascontiguousarray(value)
         sha.update(f"{array.dtype.str}{array.shape}".encode())

@@ -57,10 +57,11 @@ def _shape(box: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def _load(
-    array: numpy.ndarray, box: tuple[int, ...], swizzle: int, corners: list, step: int
+    array: numpy.ndarray, box: tuple[int, ...], swizzle: int, corners: list, step: int, nan: str
 ) -> list:
+    fill, element = ("nan", nan) if nan else ("zeros", None)
     return [
-        Tiled(array, box, swizzle),
+        Tiled(array, box, swizzle, fill, element),
         _plan(corners, step),
         blank((len(corners), DUMPED), numpy.uint8),
         blank(len(corners), numpy.int32),
@@ -76,6 +77,7 @@ def _load_case(
     swizzle: int,
     corners: list | None = None,
     step: int = 128,
+    nan: str = "",
     **defines: int | str,
 ) -> Case:
     shape = _shape(box, numpy.dtype(dtype).itemsize)
@@ -84,7 +86,7 @@ def _load_case(
         f"tma.load.{name}",
         "probes/tma_load.cu",
         "tma_load",
-        lambda: _load(_random(shape, dtype, len(name)), box, swizzle, corners, step),
+        lambda: _load(_random(shape, dtype, len(name)), box, swizzle, corners, step, nan),
         (2, 3),
         grid=(len(corners), 1, 1),
         shared_bytes=DUMPED,
@@ -122,6 +124,16 @@ _LOADS = (
         (12, 64),
         128,
         list(product((-_FAR - 1, -_FAR, -13, 0, _FAR - 1, _FAR), (-_FAR - 1, 0, _FAR))),
+    ),
+    # Outside is NaN: elements taken for the type that is named last.
+    *(
+        _load_case(f"2d.nan.{nan}", dtype, _box(2, 128, dtype), 128, nan=nan)
+        for dtype, nan in (
+            ("float16", "float16"),
+            ("uint16", "bfloat16"),
+            ("float32", "float32"),
+            ("float64", "float64"),
+        )
     ),
     _load_case("2d.own", "uint16", (12, 64), 128, DESTINATION='"shared::cta"'),
     _load_case("3d.hints", "uint32", _box(3, 64, "uint32"), 64, HINT=1),
@@ -179,6 +191,11 @@ _PTX_NUMPY = {
 }  # fmt: skip
 
 
+def _held(kind: str) -> str:
+    """The NumPy type that holds PTX type ``kind``."""
+    return "uint16" if kind == "bf16" else _PTX_NUMPY[kind]
+
+
 def _bytes_of_numbers(size: int, kind: str, seed: int) -> numpy.ndarray:
     bits = int(kind.lstrip("subf"))
     return numbers(8 * size // bits, kind, seed).view(numpy.uint8)
@@ -218,7 +235,14 @@ def _store(
         tensor = numbers(prod(shape), kind, 1).view(dtype).reshape(shape)
         data = _bytes_of_numbers(DUMPED, kind, 2)
     count = numpy.int32(len(corners))
-    named = [Tiled(1, box, swizzle), tensor, numpy.int32(operation), _plan(corners), count]
+    element = "bfloat16" if kind == "bf16" else None
+    named = [
+        Tiled(1, box, swizzle, element=element),
+        tensor,
+        numpy.int32(operation),
+        _plan(corners),
+        count,
+    ]
     return [*named, data, numpy.int32(DUMPED)]
 
 
@@ -241,9 +265,9 @@ def _store_case(
 
 #: The reductions of kernels/probes/tma_store.cu, in its order, and the types that a map can name.
 TENSOR_REDUCTIONS = {
-    "add": ("u32", "s32", "u64", "f32", "f16"),
-    "min": ("u32", "s32", "u64", "s64", "f16"),
-    "max": ("u32", "s32", "u64", "s64", "f16"),
+    "add": ("u32", "s32", "u64", "f32", "f16", "bf16"),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
     "inc": ("u32",),
     "dec": ("u32",),
     "and": ("u32", "s32", "u64", "s64"),
@@ -262,12 +286,7 @@ _STORES = (
     _store_case("store.2d.negative", "uint16", (12, 64), 128, negative=True),
     *(
         _store_case(
-            f"reduce.{op}.{kind}",
-            _PTX_NUMPY[kind],
-            (25, 128 // numpy.dtype(_PTX_NUMPY[kind]).itemsize),
-            128,
-            number,
-            kind,
+            f"reduce.{op}.{kind}", _held(kind), (25, *_box(1, 128, _held(kind))), 128, number, kind
         )
         for number, (op, kinds) in enumerate(TENSOR_REDUCTIONS.items(), 1)
         for kind in kinds
