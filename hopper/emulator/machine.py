@@ -220,9 +220,10 @@ class Machine:
         self.alive[gone] = False
         self.running[gone] = False
         self._living -= gone.size
+        groups = numpy.unique(gone // WARPGROUP)
         for index, meeting in self._meeting.items():
             # Who waits for the gone may be complete now: let them look again.
-            if meeting.any():
+            if meeting.reshape(-1, WARPGROUP)[groups].any():
                 self.wake(("meeting", index))
                 meeting[:] = False
         for told in self._on_exit:
@@ -468,7 +469,9 @@ class Machine:
         left = arrived[here[arrived]]
         key = ("meeting", index)
         # Whoever went on must not be woken from where it waits next.
-        self._parked[key] = [self.lane[here & ~numpy.isin(self.lane, left)]]
+        here[left] = False
+        self._parked[key] = [numpy.flatnonzero(here)]
+        here[left] = True
         if left.size:
             self.park(left, Wait(key, lambda: _missing(size)))
         return _as_slice(numpy.sort(done)) if done.size else None
