@@ -85,12 +85,14 @@ class BlockBarriers:
 
     def arrive(self, how: Arrival, number: int, threads: int, lanes: numpy.ndarray) -> None:
         """Lanes (sorted) arrive at a barrier, and wait there unless they only arrive."""
-        warps, first, counts = numpy.unique(lanes // WARP, return_index=True, return_counts=True)
+        warps, counts = numpy.unique(lanes // WARP, return_counts=True)
         complete = counts == self.living[warps]
-        for warp in warps[~complete].tolist():
-            self._come_in_part(how, number, threads, warp, lanes[lanes // WARP == warp])
         if not complete.all():
-            warps, first, counts = warps[complete], first[complete], counts[complete]
+            for warp in warps[~complete].tolist():
+                self._come_in_part(how, number, threads, warp, lanes[lanes // WARP == warp])
+            lanes = lanes[numpy.repeat(complete, counts)]
+            warps, counts = warps[complete], counts[complete]
+        stops = numpy.cumsum(counts)
         block = warps // self.warps_a_block
         for one in dict.fromkeys(block.tolist()):
             mine = numpy.flatnonzero(block == one)
@@ -98,8 +100,7 @@ class BlockBarriers:
                 # With a count, warps beyond it are the first of the next round.
                 room = self._room(one, number, threads) if threads else mine.size
                 now, mine = mine[:room], mine[room:]
-                start, stop = int(first[now[0]]), int(first[now[-1]] + counts[now[-1]])
-                some = lanes[start:stop]
+                some = lanes[stops[now[0]] - counts[now[0]] : stops[now[-1]]]
                 key = None
                 if how.kind != "arrive":
                     key = ("bar", one, number)

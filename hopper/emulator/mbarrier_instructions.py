@@ -14,7 +14,7 @@ import numpy
 from hopper.emulator.errors import Fault
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.locate import locator
-from hopper.emulator.machine import Machine
+from hopper.emulator.machine import WARP, Machine
 from hopper.emulator.mbarrier import Mbarriers, parity_in, pending_in
 from hopper.emulator.ptx import Address, Instruction, Sink
 
@@ -231,6 +231,10 @@ def try_wait(machine: Machine, x: Instruction) -> Step:
         waits = ~done
         gave_up = barriers.wait(number[waits], at[waits], wanted[waits])
         put(gave_up, numpy.zeros(gave_up.size, bool))
+        if gave_up.size < at.size and not done.any():
+            # A warp that waits has executed it once it returns.
+            parked = number[numpy.isin(number, gave_up, invert=True)]
+            machine.executed[machine.at] -= numpy.unique(parked // WARP).size
 
     return step
 

@@ -15,7 +15,7 @@ import numpy
 from hopper.compile import REGISTERS_A_BLOCK
 from hopper.emulator.errors import Fault
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
-from hopper.emulator.machine import WARPGROUP, Machine, Wait
+from hopper.emulator.machine import WARP, WARPGROUP, Machine, Wait
 from hopper.emulator.ptx import Immediate, Instruction, Kernel
 
 LEAST, MOST, STEP = 24, 256, 8
@@ -57,7 +57,7 @@ class RegisterPools:
                 f"setmaxnreg.dec to {count}: {self._name(group)} has {owned} registers a thread; "
                 f"dec lowers their number, inc raises it"
             )
-        block = self._block(group)
+        block = self.block_of(group)
         self.owned[group] = count
         self.free[block] += (owned - count) * WARPGROUP
         self.machine.wake(("registers", block))
@@ -70,7 +70,7 @@ class RegisterPools:
                 f"setmaxnreg.inc to {count}: {self._name(group)} has {owned} registers a thread; "
                 f"inc raises their number, dec lowers it"
             )
-        block, wanted = self._block(group), (count - owned) * WARPGROUP
+        block, wanted = self.block_of(group), (count - owned) * WARPGROUP
         if wanted > self.free[block]:
             return False
         self.owned[group] = count
@@ -79,7 +79,7 @@ class RegisterPools:
 
     def words(self, group: int, count: int) -> str:
         """What a waiting warpgroup waits for."""
-        owned, free = int(self.owned[group]), int(self.free[self._block(group)])
+        owned, free = int(self.owned[group]), int(self.free[self.block_of(group)])
         wanted = (count - owned) * WARPGROUP
         return (
             f"setmaxnreg.inc: {self._name(group)} has {owned} registers a thread and asks for "
@@ -87,7 +87,8 @@ class RegisterPools:
             f"missing; let other warpgroups give up more (setmaxnreg.dec)"
         )
 
-    def _block(self, group: int) -> int:
+    def block_of(self, group: int) -> int:
+        """Block (place in the wave) of a warpgroup."""
         return group * WARPGROUP // self.machine.block_lanes
 
     def _name(self, group: int) -> str:
@@ -119,8 +120,10 @@ def setmaxnreg(machine: Machine, x: Instruction) -> Step:
                 pools.decrease(group, count)
             elif not pools.increase(group, count):
                 mine = number[number // WARPGROUP == group]
-                key = ("registers", pools._block(group))
+                key = ("registers", pools.block_of(group))
                 machine.park(mine, Wait(key, partial(pools.words, group, count)))
+                # It counts as executed when it gets what it asks for.
+                machine.executed[machine.at] -= WARPGROUP // WARP
 
     return step
 
