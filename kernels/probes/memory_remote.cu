@@ -64,6 +64,7 @@ memory_remote(const unsigned* values, unsigned* out) {
                    " selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(bar), "r"(parity) : "memory");
   };
   wait(0);
+  __syncwarp();
   if (t == 0)
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(bar), "r"(SECOND) : "memory");
   asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
@@ -86,6 +87,7 @@ memory_remote(const unsigned* values, unsigned* out) {
   asm volatile("red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.s64 [%0], %1, [%2];"
                ::"l"(generic_inbox + 4 * (552 + t % 4 * 2)), "l"(other), "l"(generic_bar) : "memory");
   wait(1);
+  __syncwarp();
   asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
   for (int w = t; w < WORDS; w += THREADS) out[blockIdx.x * WORDS + w] = words[w];
 }
