@@ -27,7 +27,7 @@ constexpr int THREADS = 128, IMAGE_BYTES = 4096, FORMS = 6;
 #define INPUTS_2 "r"(r[0]), "r"(r[1])
 #define INPUTS_4 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 matrix_moves(const uint4* image, const int* rows, const unsigned* registers, unsigned* loaded,
              uint4* stored, unsigned* moved) {
   __shared__ alignas(128) uint4 shared[IMAGE_BYTES / 16];
