@@ -4,7 +4,9 @@
 
 Sources: PTX ISA, "Matrix Descriptor Format" and "Strides" of wgmma.mma_async; the offsets of
 elements were probed on an H200 for 16-bit types in every mode, on tiles of 64 × 16 (which do not
-reach the leading offset of MN-major at 128 bytes). All lengths are bytes.
+reach the leading offset of MN-major at 128 bytes). The conformance cases wgmma.layout.* ask for
+the other types, for N up to 256, and for base offsets, which are modelled as the PTX ISA words
+them. All lengths are bytes.
 """
 
 from __future__ import annotations
