@@ -42,13 +42,14 @@ _INTEGER = (
 )
 _NAMES = r"(?P<compare>eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan)"
 _FLOAT = _NAMES + BOOL
+_BF16 = r"\.(?P<to>bf16)"
 # ptxas takes .ftz in front of the Boolean operator and behind it.
 _FLUSHED = rf"{_NAMES}(?P<early>\.ftz)?{BOOL}(?P<ftz>\.ftz)?"
 
 
 def _patterns(name: str, result: str, half: str) -> list[str]:
     """Patterns of ``name``. ``result`` matches its own type, ``half`` the halves it compares."""
-    whole = [rf"{name}\." + pattern.replace("%s", result) for pattern in _INTEGER]
+    whole = [rf"{name}\." + pattern % result for pattern in _INTEGER]
     kinds = (_FLUSHED, "f32"), (_FLOAT, "f64"), (_FLUSHED, "f16"), (_FLOAT, "bf16")
     return whole + [
         rf"{name}\.{how}{result}\.(?P<type>{kind})" for how, kind in kinds if kind in half
@@ -115,7 +116,8 @@ def setp_pair(machine: Machine, x: Instruction, how: Form) -> Step:
     *_patterns("set", r"\.(?P<to>u32|s32)", ("f32", "f64", "f16", "bf16")),
     *_patterns("set", r"\.(?P<to>f32)", ("f32", "f64")),
     *_patterns("set", r"\.(?P<to>f16)", ("f32", "f64", "f16")),
-    *_patterns("set", r"\.(?P<to>bf16)", ("f32", "f64", "f16", "bf16")),
+    *(rf"set\.{pattern % _BF16}" for pattern in _INTEGER),
+    rf"set\.{_FLOAT}{_BF16}\.(?P<type>f32|f64|f16|bf16)",
     rf"set\.{_FLUSHED}\.(?P<to>u16|s16)\.(?P<type>f16)",
     rf"set\.{_FLOAT}\.(?P<to>u16|s16)\.(?P<type>bf16)",
     rf"set\.{_FLUSHED}\.(?P<to>u32|s32|f16x2)\.(?P<type>f16)(?P<pair>x2)",
