@@ -407,6 +407,23 @@ def test_a_wait_covers_the_groups_that_it_says(data):
                 assert out[slot] == 0xFFFFFFFF
 
 
+def test_an_arrival_of_copies_comes_behind_them_in_any_order_of_completion():
+    source = numpy.arange(1, 65, dtype="u4")
+    body = (
+        "mov.u32 r, tile; cvt.u32.u64 s, d; add.u32 r, r, s; add.u64 a, a, d;"
+        "setp.ne.u32 q, t, 0; @!q mbarrier.init.shared.b64 [tile+256], 32; bar.sync 0;"
+        "cp.async.ca.shared.global [r], [a], 4; cp.async.ca.shared.global [r+128], [a+128], 4;"
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [tile+256];"
+        "wait: mbarrier.try_wait.parity.shared.b64 q, [tile+256], 0; @!q bra wait;"
+        "ld.shared.u32 u, [r]; ld.shared.u32 v, [r+128]; add.u64 b, b, d;"
+        "st.global.u32 [b], u; st.global.u32 [b+128], v;"
+    )
+    for seed in range(8):
+        out = blank(64, "u4")
+        run(body, source, out, emulator=Emulator(tma="random", seed=seed))
+        assert (out == source).all()
+
+
 # ---- what is wrong
 
 
@@ -435,6 +452,7 @@ FAULTS = {
         "outside: 4 bytes at 0x600, and the block owns 0x400 up to 0x600",
         0,
     ),
+    "byte behind the end": ("ld.shared.u8 r, [tile+512];", "1 bytes at 0x600", 0),
     "shared below": ("ld.shared.u32 r, [tile+-4];", "4 bytes at 0x3fc", 0),
     "shared misaligned": ("ld.shared.u64 b, [tile+4];", "not a multiple of the 8 bytes", 0),
     "shared by a generic pointer": (
