@@ -213,9 +213,10 @@ def wait(machine: Machine, x: Instruction) -> Step:
     groups = -1
     if x.parts[2] == "wait_group":
         expect(x, 1)
-        if not isinstance(x.operands[0], Immediate):
-            raise unsupported(x, "the number of groups is a constant")
-        groups = x.operands[0].value
+        operand = x.operands[0]
+        if not isinstance(operand, Immediate) or operand.value < 0:
+            raise unsupported(x, "the number of groups is a constant, 0 or more")
+        groups = operand.value
     else:
         expect(x, 0)
     copies = machine.unit(Copies)
