@@ -144,6 +144,42 @@ def test_a_chain_adds_up(name):
             assert (abs(got - expected) <= coarse * magnitude).all()
 
 
+def test_saturation_was_reached():
+    it = cases.CHAINS["wgmma.chain.s32.s8.s8.n48.K.K.satfinite"]
+    (held,), _ = emulate(it.case())
+    for end in (-(1 << 31), (1 << 31) - 1):
+        assert 20 < numpy.count_nonzero(held == end) < held.size / 4
+
+
+BLOCKS = r"""
+#include "mbarrier.cuh"
+#include "wgmma.cuh"
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(128) k(float* out) {
+  __shared__ alignas(128) unsigned short ones[64 * 16], own[8 * 16];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) ones[i] = 0x3c00;
+  own[threadIdx.x] = 0x3c00 + (blockIdx.x << 10);  // 2 to the power of blockIdx.x
+  fence_proxy_async();
+  __syncthreads();
+  constexpr unsigned long long kFixed = (256ull >> 4 << 32) | (128ull >> 4 << 16);
+  float d[4];
+  wgmma_fence();
+  wgmma_f32_f16_f16<8>::ss(d, kFixed | (shared_address(ones) & 0x3ffff) >> 4,
+                           kFixed | (shared_address(own) & 0x3ffff) >> 4, false);
+  wgmma_commit_group();
+  wgmma_wait_group<0>();
+  for (int r = 0; r < 4; ++r) out[(blockIdx.x * 4 + r) * 128 + threadIdx.x] = d[r];
+}"""
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_each_block_reads_its_own_shared_memory(cluster):
+    program = compile_cuda(BLOCKS, "k", defines={"CLUSTER": cluster})
+    held = numpy.zeros((4, 4, 128), "f4")
+    Emulator().launch(program.ptx, "k", 4, 128, args=[held])
+    for block in range(4):
+        assert (held[block] == 16 << block).all()
+
+
 @pytest.mark.parametrize("emulator", RANDOM, ids=lambda one: f"seed{one.seed}")
 @pytest.mark.parametrize(
     "name", ["f32.f16.f16.n64.MN.MN", "f32.bf16.bf16.n16.K.MN.negate_a.registers"]
