@@ -130,8 +130,8 @@ extern "C" __global__ void generic(unsigned* to) {
 @pytest.mark.parametrize(
     ("kernel", "offset", "lanes", "named"),
     [
-        ("k", 8, 32, "0x408 is not a multiple of the 16 bytes"),
-        ("k", 512, 32, "the block owns 0x400 up to 0x600"),
+        ("k", 8, 32, r"0x408 \(block .*thread 0\) is not a multiple of 16"),
+        ("k", 512, 32, "0x600 .*the block owns 0x400 up to 0x600"),
         ("k", 1 << 24, 32, "not in this block's own shared memory"),
         ("generic", None, None, "not in this block's own shared memory"),
     ],

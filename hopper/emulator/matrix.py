@@ -14,7 +14,7 @@ from hopper.emulator.fragments import first_lanes
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.machine import WARP, Machine
 from hopper.emulator.ptx import Address, Instruction, Operand, Register, Sink, Vector
-from hopper.emulator.spaces import RANK_SHIFT, SHARED_WINDOW
+from hopper.emulator.spaces import RANK_SHIFT, SHARED_WINDOW, SYSTEM_SHARED_BYTES
 from hopper.emulator.types import width
 from hopper.fragment import matrix_held_by
 
@@ -124,16 +124,40 @@ def _rows_of_matrices(machine: Machine, x: Instruction, operand: Operand, count:
     address = machine.address(operand)
     generic = not (x.has("shared") or x.has("shared::cta"))
     window = numpy.uint64(SHARED_WINDOW if generic else 0)
+    own = machine.rank << RANK_SHIFT
+    block = machine.block * machine.shared.window
+    used, end = slice(ROWS * count), machine.launch.shared_end - ROW_BYTES
 
     def places(lanes: Lanes, warps: int) -> numpy.ndarray:
-        used = address(lanes).reshape(warps, WARP)[:, : ROWS * count] - window
-        who = machine.lane[lanes].reshape(warps, WARP)[:, : ROWS * count]
-        if ((used >> numpy.uint64(RANK_SHIFT)).astype(numpy.int64) != machine.rank[who]).any():
-            bad = int(used.flat[int(numpy.argmax(used >> numpy.uint64(RANK_SHIFT)))] + window)
-            raise Fault(
-                f"address {bad:#x} is not in this block's own shared memory, the only place that "
-                f"{x.parts[0]} reaches; pass __cvta_generic_to_shared of a __shared__ array"
-            )
-        return machine.shared_bytes_at(who, used, ROW_BYTES) >> 4
+        given = (address(lanes) - window).view(numpy.int64) - own[lanes]
+        offset = given.reshape(warps, WARP)[:, used]
+        low, high = int(offset.min()), int(offset.max())
+        if low < SYSTEM_SHARED_BYTES or high > end or numpy.bitwise_or.reduce(offset, None) & 15:
+            raise _no_row(machine, x, machine.lanes(lanes).reshape(warps, WARP)[:, used], offset)
+        return (offset + block[lanes].reshape(warps, WARP)[:, used]) >> 4
 
     return places
+
+
+def _no_row(machine: Machine, x: Instruction, lanes: numpy.ndarray, offset: numpy.ndarray) -> Fault:
+    """What is wrong with the first of the offsets in a block's shared memory that is wrong."""
+    end = machine.launch.shared_end
+    outside = (offset < 0) | (offset >= 1 << RANK_SHIFT)
+    wrong = outside | (offset % ROW_BYTES > 0) | (offset < SYSTEM_SHARED_BYTES)
+    wrong |= offset > end - ROW_BYTES
+    lane, bad = int(lanes[wrong][0]), int(offset[wrong][0])
+    who = machine.place(lane)
+    if outside[wrong][0]:
+        return Fault(
+            f"an address is not in this block's own shared memory ({who}), the only place that "
+            f"{x.parts[0]} reaches; pass __cvta_generic_to_shared of a __shared__ array"
+        )
+    if bad % ROW_BYTES:
+        return Fault(
+            f"shared address {bad:#x} ({who}) is not a multiple of 16, and a row of a matrix is 16 "
+            f"bytes; align the array, and keep the pitch of its rows a multiple of 16 bytes"
+        )
+    return Fault(
+        f"a row of 16 bytes at shared address {bad:#x} ({who}): the block owns "
+        f"{SYSTEM_SHARED_BYTES:#x} up to {end:#x}; correct the address, or give the array more rows"
+    )
