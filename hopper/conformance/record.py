@@ -1,16 +1,19 @@
 """What a Hopper GPU answered to the cases: one sealed file a unit, written by a run on that GPU.
 
 ``python -m hopper.conformance --out folder`` runs the cases on this machine's Hopper GPU and writes
-``folder/<gpu>/conformance/<unit>.json``; ``python -m hopper.records merge folder`` installs it. A
-case is stale when its compiled kernel or its inputs changed since; then the recording says nothing.
+``folder/<gpu>/conformance/<unit>.json``; ``python -m hopper.records merge folder`` installs it.
+Beside it, ``arrays-<unit>.zip`` holds the outputs themselves, for looking at a difference. A case
+is stale when its compiled kernel or its inputs changed since; then the recording says nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -154,33 +157,35 @@ def record(out: Path, wanted: list[str]) -> int:
         done: dict[str, Answer] = {}
         lost: list[str] = []
         names = [case.name for case in cases(unit)]
-        while left := [name for name in names if name not in done and name not in lost]:
-            lost += _run_some(unit, left, done, path.with_suffix(".part"))
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / "answers"
+            while left := [name for name in names if name not in done and name not in lost]:
+                lost += _run_some(unit, left, done, part)
+            out.mkdir(parents=True, exist_ok=True)
+            shutil.make_archive(str(out / f"arrays-{unit}"), "zip", folder)
         found = Answers(unit, collect(gpu, nvrtc_version()), done)
         write_answers(found, path)
         print(f"{unit}: {len(done)} of {len(names)} cases answered", flush=True)
         failed += lost
-    for name in failed:
-        print(f"FAILED {name}", flush=True)
     return 1 if failed else 0
 
 
 def _run_some(unit: str, names: list[str], done: dict[str, Answer], path: Path) -> list[str]:
     """Run cases in a process of their own until one fails; returns the name of that one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("")
     command = [sys.executable, "-m", "hopper.conformance", "--part", unit, str(path), *names]
     started = time.monotonic()
+    told = f"not done within {_SECONDS} s"
     with suppress(subprocess.TimeoutExpired):
-        run_group(command, timeout=_SECONDS, environment=environment(), capture=False)
+        ended = run_group(command, timeout=_SECONDS, environment=environment())
+        told = (ended.stderr.strip().splitlines() or ["no message"])[-1]
     for line in path.read_text().splitlines():
         name, value = json.loads(line)
         done[name] = parse(Answer, value, str(path), name)
-    path.unlink()
     took = time.monotonic() - started
     left = [name for name in names if name not in done]
     if left:
-        print(f"{unit}: {left[0]} failed after {took:.1f} s", flush=True)
+        print(f"FAILED {left[0]} after {took:.1f} s: {told}", flush=True)
     return left[:1]
 
 
@@ -201,10 +206,8 @@ def run_part(unit: str, path: Path, names: list[str]) -> None:
         with path.open("a") as file:
             file.write(json.dumps([name, asdict(answer)]) + "\n")
         if sum(output.nbytes for output in outputs) <= _KEPT_BYTES:
-            folder = path.parent / "arrays"
-            folder.mkdir(exist_ok=True)
-            kept = {f"o{number}": output for number, output in enumerate(outputs)}
-            numpy.savez_compressed(folder / f"{unit}.{name}.npz", **kept)
+            kept = {f"output{number}": output for number, output in enumerate(outputs)}
+            numpy.savez_compressed(path.parent / f"{name}.npz", **kept)
 
 
 def main(arguments: list[str]) -> int:
