@@ -6,6 +6,7 @@ from hopper.conformance.floats import MODES, spelled
 from hopper.conformance.scalar_inputs import EVERY, scalar_case
 
 _WHOLE = ("rni", "rzi", "rmi", "rpi")
+_ANY_MODE = ("", *MODES)
 _ALL_INTEGERS = ("u8", "s8", *INTEGERS)
 _FTZ, _SAT = ("", "ftz"), ("", "sat")
 _RELU = ("", "relu", "satfinite", "satfinite.relu")
@@ -66,9 +67,7 @@ _TO_F64 = (
     ),
 )
 _BETWEEN_HALVES = tuple(
-    scalar_case(
-        f"convert.{name}", one(*spelled(["cvt"], ("", *MODES), [name])), "f16", [EVERY], 65536
-    )
+    scalar_case(f"convert.{name}", one(*spelled(["cvt"], _ANY_MODE, [name])), "f16", [EVERY], 65536)
     for name in ("f16.bf16", "bf16.f16")
 )
 _FROM_F64 = (

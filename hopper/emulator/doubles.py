@@ -55,7 +55,12 @@ def mul(machine: Machine, x: Instruction, how: Form) -> Step:
 def fma(machine: Machine, x: Instruction, how: Form) -> Step:
     """``a * b + c``, rounded once."""
     mode = how["rnd"]
-    compute = _each(lambda a, b, c: a * b + c, lambda a, b, c: exact.fma(a, b, c, mode))
+
+    def native(a, b, c):
+        # A finite product takes no part beside an infinity, however large it is.
+        return numpy.where(numpy.isfinite(a) & numpy.isfinite(b), 0, a * b) + c
+
+    compute = _each(native, lambda a, b, c: exact.fma(a, b, c, mode))
     return _f64(machine, x, compute, 3)
 
 

@@ -92,6 +92,7 @@ def encode(values: numpy.ndarray, form: Format, mode: str, *, finite: bool = Fal
     wide = numpy.asarray(values, numpy.float64)
     magnitude, negative = numpy.abs(wide), numpy.signbit(wide)
     exponent = numpy.maximum(numpy.frexp(magnitude)[1] - 1, form.smallest_exponent)
+    exponent = numpy.where(magnitude > 0, exponent, form.smallest_exponent)
     scaled = numpy.ldexp(magnitude, form.fraction - exponent)
     whole = _whole(scaled, negative, mode)
     nan, special = numpy.isnan(wide), ~numpy.isfinite(wide)
