@@ -23,6 +23,7 @@ from hopper.emulator.errors import (
     StepLimit,
     Unsupported,
 )
+from hopper.emulator.hazards import ON_HAZARD, Hazard, HazardError, Hazards
 from hopper.emulator.launch import Dim, prepare
 from hopper.emulator.machine import Machine
 from hopper.emulator.ptx import parse
@@ -33,6 +34,8 @@ __all__ = [
     "Emulator",
     "EmulatorError",
     "Fault",
+    "Hazard",
+    "HazardError",
     "LaunchError",
     "PtxError",
     "Run",
@@ -52,14 +55,14 @@ class Run:
 
     ``counts``: executions of each opcode, counted once a warp. ``executed``: the same for each
     instruction of the kernel, in order. ``trace``: what happened, in order. ``steps``: NumPy
-    operations on groups of warps that it took.
+    operations on groups of warps that it took. ``hazards``: broken rules, where they are collected.
     """
 
     counts: Counter[str]
     executed: numpy.ndarray
     trace: Trace
     steps: int
-    hazards: tuple = ()
+    hazards: tuple[Hazard, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Emulator:
     "eager" (at once) or "random". ``shared_skew``: bytes by which dynamic shared memory starts
     later, a multiple of 16: a kernel that needs more alignment than it asks for fails. A kernel is
     right only if every choice gives the same result. ``step_limit``: stops a kernel that spins.
+    ``on_hazard``: a broken rule is raised ("raise"), gathered into ``Run.hazards`` ("collect"), or
+    not looked for ("ignore").
     """
 
     schedule: str = "fixed"
@@ -78,6 +83,7 @@ class Emulator:
     tma: str = "lazy"
     shared_skew: int = 0
     step_limit: int = 5_000_000
+    on_hazard: str = "ignore"
 
     def launch(
         self,
@@ -95,9 +101,13 @@ class Emulator:
         NumPy scalars, in the kernel's order. ``cluster``: as the kernel states it if left out.
         ``shared_bytes``: dynamic shared memory of a block.
 
-        Raises PtxError, Unsupported and LaunchError before anything is executed; Fault, Deadlock
-        and StepLimit from an instruction, which they name.
+        Raises PtxError, Unsupported and LaunchError before anything is executed; Fault, Deadlock,
+        StepLimit and HazardError from an instruction, which they name.
         """
+        if self.on_hazard not in ON_HAZARD:
+            raise LaunchError(
+                f"on_hazard={self.on_hazard!r}: choose one of {', '.join(map(repr, ON_HAZARD))}"
+            )
         parsed = parse(ptx, kernel)
         launch = prepare(
             parsed,
@@ -113,15 +123,18 @@ class Emulator:
             step_limit=self.step_limit,
         )
         trace, executed = Trace(), numpy.zeros(len(parsed.code), numpy.int64)
+        hazards = Hazards(self.on_hazard == "collect", {})
+        watched = None if self.on_hazard == "ignore" else hazards
         steps = 0
         size = launch.cluster_size
         wave = max(1, _wave_blocks(launch) // size) * size
         for first in range(0, launch.block_count, wave):
             blocks = range(first, min(first + wave, launch.block_count))
-            machine = Machine(launch, blocks, trace, executed)
+            machine = Machine(launch, blocks, trace, executed, watched)
             machine.run()
             steps += machine.steps
-        return Run(counted([x.opcode for x in parsed.code], executed), executed, trace, steps)
+        counts = counted([x.opcode for x in parsed.code], executed)
+        return Run(counts, executed, trace, steps, tuple(hazards.found.values()))
 
 
 def _wave_blocks(launch) -> int:

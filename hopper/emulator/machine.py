@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy
 
 from hopper.emulator.errors import Deadlock, Fault, StepLimit
+from hopper.emulator.hazards import Hazards
 from hopper.emulator.instructions import Lanes, Rule, Step, rule_of, unsupported
 from hopper.emulator.launch import Launch
 from hopper.emulator.ptx import Address, Immediate, Instruction, Label, Not, Register, Sink, Symbol
@@ -31,6 +32,7 @@ from hopper.emulator.spaces import (
 from hopper.emulator.special import special_register
 from hopper.emulator.trace import Event, Trace
 from hopper.emulator.types import numpy_type
+from hopper.emulator.watch import Watch
 
 WARP, WARPGROUP = 32, 128
 _NEVER = 1 << 30  # a program counter behind every instruction
@@ -65,10 +67,19 @@ class Machine:
 
     Lane arrays, an entry a lane: ``pc``, ``alive``, ``running`` (alive and not parked), ``block``
     (place in the wave), ``rank`` (of the block in its cluster), ``thread`` (in the block).
-    A block takes a multiple of 128 lanes, so lane // 32 is a warp and lane // 128 a warpgroup.
+    ``executed``: counts of each instruction, added to. ``watch``: looks for broken rules, None
+    where ``hazards`` is. A block takes a multiple of 128 lanes, so lane // 32 is a warp and
+    lane // 128 a warpgroup.
     """
 
-    def __init__(self, launch: Launch, blocks: Sequence[int], trace: Trace, executed) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        blocks: Sequence[int],
+        trace: Trace,
+        executed: numpy.ndarray,
+        hazards: Hazards | None = None,
+    ) -> None:
         self.launch, self.kernel = launch, launch.kernel
         self.blocks = tuple(blocks)
         self.trace, self.executed = trace, executed
@@ -96,6 +107,7 @@ class Machine:
         self._units: dict[type, object] = {}
         self._on_exit: list[Callable[[numpy.ndarray], None]] = []
         self._random = random.Random(launch.seed)
+        self.watch = Watch(self, hazards) if hazards else None
         self._code = [self._operation(x) for x in self.kernel.code]
 
     # ---- what units ask for
@@ -279,6 +291,8 @@ class Machine:
             run = rule.build(self, x)
         except Fault as error:
             raise unsupported(x, str(error)) from None
+        if self.watch:
+            run = self.watch.registers.around(x, run)
         mask = None
         if rule.mask is not None:
             mask = self.read(x.operands[rule.mask], "u32")

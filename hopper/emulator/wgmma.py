@@ -79,6 +79,8 @@ class Groups:
         count = machine.lane_count // WARPGROUP
         self.open: list[list[Pending]] = [[] for _ in range(count)]
         self.committed: list[list[list[Pending]]] = [[] for _ in range(count)]
+        #: Groups committed so far; the next one retires as this plus one.
+        self.commits = [0] * count
 
     def pending(self, warpgroup: int) -> list[Pending]:
         """What a warpgroup (lane // 128) has issued and not waited for, oldest first."""
@@ -94,6 +96,8 @@ def fence(machine: Machine, x: Instruction) -> Step:
     def step(lanes: Lanes) -> None:
         for lane in first_lanes(machine, lanes, WARPGROUP).flat:
             machine.event("wgmma.fence", int(lane))
+        if machine.watch:
+            machine.watch.registers.fence(lanes)
 
     return step
 
@@ -109,6 +113,7 @@ def commit_group(machine: Machine, x: Instruction) -> Step:
             warpgroup = int(lane) // WARPGROUP
             groups.committed[warpgroup].append(groups.open[warpgroup])
             groups.open[warpgroup] = []
+            groups.commits[warpgroup] += 1
             machine.event(
                 "wgmma.commit", int(lane), instructions=len(groups.committed[warpgroup][-1])
             )
@@ -125,10 +130,13 @@ def wait_group(machine: Machine, x: Instruction) -> Step:
 
     def step(lanes: Lanes) -> None:
         for lane in first_lanes(machine, lanes, WARPGROUP).flat:
-            mine = groups.committed[int(lane) // WARPGROUP]
+            warpgroup = int(lane) // WARPGROUP
+            mine = groups.committed[warpgroup]
             retired = max(len(mine) - left, 0)
             del mine[:retired]
             machine.event("wgmma.wait", int(lane), pending=left, retired=retired)
+            if machine.watch:
+                machine.watch.retired(warpgroup, groups.commits[warpgroup] - len(mine))
 
     return step
 
@@ -187,9 +195,11 @@ def mma_async(machine: Machine, x: Instruction) -> Step:
             result[~adds] = multiply(a[~adds], b[~adds], None)
         d.write(lanes, first, result)
         for place, lane in enumerate(first.flat):
-            groups.open[int(lane) // WARPGROUP].append(
-                Pending(x, tuple(chunks[place] for chunks in read))
-            )
+            warpgroup = int(lane) // WARPGROUP
+            mine = Pending(x, tuple(chunks[place] for chunks in read))
+            if machine.watch:
+                machine.watch.issued(x, warpgroup, mine.chunks, groups.commits[warpgroup] + 1)
+            groups.open[warpgroup].append(mine)
             machine.event("wgmma.issue", int(lane), instruction=x.opcode)
 
     return step

@@ -1,0 +1,159 @@
+"""The watch over wgmma's registers: accumulators, and A where it is passed in registers.
+
+PTX ISA, "Asynchronous wgmma instructions": ``wgmma.fence`` orders other accesses to these registers
+before a wgmma; from its issue until ``wait_group`` has retired its group they are off limits. Only
+a wgmma of the same shape may follow on the same accumulators without a fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy
+
+from hopper.emulator.instructions import Step
+from hopper.emulator.ptx import (
+    Address,
+    Instruction,
+    Kernel,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Vector,
+)
+
+WARPGROUP = 128
+_NEVER = -1
+
+Report = Callable[[str, str, int], None]
+
+
+class RegisterWatch:
+    """Of each watched register and lane: until which group it is pending, when it was touched.
+
+    ``report(kind, told, lane)`` is called for a hazard; ``now()`` gives the time.
+    """
+
+    def __init__(self, kernel: Kernel, lanes: int, report: Report, now: Callable[[], int]) -> None:
+        self.report, self.now = report, now
+        self.rows = {register: row for row, register in enumerate(_watched(kernel))}
+        shape = (len(self.rows), lanes)
+        self._pending = numpy.zeros(shape, numpy.int32)
+        self._touched = numpy.full(shape, _NEVER, numpy.int32)
+        self._shape = numpy.zeros(len(self.rows), numpy.int32)
+        self._retired = numpy.zeros(lanes, numpy.int32)
+        self._fenced = numpy.full(lanes, _NEVER, numpy.int32)
+        self._shapes: dict[str, int] = {}
+
+    def around(self, x: Instruction, step: Step) -> Step:
+        """The step of an ordinary instruction, its accesses to watched registers looked at."""
+        if x.parts[0] == "wgmma" or not self.rows:
+            return step
+        used = {register for operand in x.operands for register in registers_in(operand)}
+        rows = numpy.array([self.rows[r] for r in used if r in self.rows], numpy.int64)
+        if not rows.size:
+            return step
+        renames = x.parts[0] == "mov" and all(
+            isinstance(operand, Register) and operand in self.rows for operand in x.operands
+        )
+        if renames:
+            to, source = (self.rows[operand] for operand in x.operands)
+
+            def rename(lanes) -> None:
+                # A pending accumulator gets another name, as the compiler's copies do.
+                step(lanes)
+                self._pending[to, lanes] = self._pending[source, lanes]
+                self._touched[to, lanes] = self._touched[source, lanes]
+                self._shape[to] = self._shape[source]
+
+            return rename
+
+        def touch(lanes) -> None:
+            for row in rows:
+                pending = self._pending[row, lanes] > self._retired[lanes]
+                if pending.any():
+                    self._tell_pending(int(row), lanes, pending)
+                self._touched[row, lanes] = self.now()
+            step(lanes)
+
+        return touch
+
+    def fence(self, lanes) -> None:
+        """``wgmma.fence``."""
+        self._fenced[lanes] = self.now()
+
+    def issue(self, x: Instruction, lanes, count: int) -> None:
+        """A wgmma of the group that retires as ``count`` is issued by one warpgroup's lanes."""
+        first = int(numpy.arange(self._retired.size)[lanes][0])
+        if (self._fenced[lanes] == _NEVER).any():
+            self.report("no-wgmma-fence", "the first wgmma has no fence before it", first)
+        d = [self.rows[register] for register in registers_in(x.operands[0])]
+        a = [self.rows[r] for r in registers_in(x.operands[1]) if r in self.rows]
+        if not isinstance(x.operands[1], Vector):
+            a = []
+        shape = self._shapes.setdefault(".".join(x.parts[4:6]), len(self._shapes) + 1)
+        for row in d + a:
+            if (self._touched[row, lanes] > self._fenced[lanes]).any():
+                told = f"register {self._name(row)} was accessed behind the last wgmma.fence"
+                self.report("no-wgmma-fence", told, first)
+                break
+        for row in d:
+            pending = (self._pending[row, lanes] > self._retired[lanes]).any()
+            if pending and self._shape[row] != shape:
+                told = f"register {self._name(row)} belongs to a pending wgmma of another shape"
+                self.report("accumulator-pending", told, first)
+                break
+        self._pending[numpy.array(d + a)[:, None], numpy.arange(self._retired.size)[lanes]] = count
+        self._shape[d] = shape
+
+    def retire(self, lanes, count: int) -> None:
+        """Groups up to ``count`` of the warpgroup of these lanes have retired."""
+        self._retired[lanes] = count
+
+    def _tell_pending(self, row: int, lanes, pending: numpy.ndarray) -> None:
+        lane = int(numpy.arange(self._retired.size)[lanes][pending][0])
+        told = f"register {self._name(row)} is accessed while a wgmma that uses it may still run"
+        self.report("accumulator-pending", told, lane)
+
+    def _name(self, row: int) -> str:
+        return next(register.name for register, place in self.rows.items() if place == row)
+
+
+def registers_in(operand: Operand) -> Iterator[Register]:
+    """The registers that an operand names."""
+    if isinstance(operand, Register):
+        yield operand
+    elif isinstance(operand, Vector):
+        for item in operand.items:
+            yield from registers_in(item)
+    elif isinstance(operand, Pair):
+        yield from registers_in(operand.first)
+        yield from registers_in(operand.second)
+    elif isinstance(operand, Not):
+        yield from registers_in(operand.operand)
+    elif isinstance(operand, Address):
+        yield from registers_in(operand.base)
+        if operand.coordinates:
+            yield from registers_in(operand.coordinates)
+
+
+def _watched(kernel: Kernel) -> list[Register]:
+    """Accumulators and A fragments, and the registers that moves rename them to."""
+    found: dict[Register, None] = {}
+    moves = []
+    for x in kernel.code:
+        if x.parts[:2] == ("wgmma", "mma_async"):
+            found.update(dict.fromkeys(registers_in(x.operands[0])))
+            if isinstance(x.operands[1], Vector):
+                found.update(dict.fromkeys(registers_in(x.operands[1])))
+        elif x.parts[0] == "mov" and all(isinstance(o, Register) for o in x.operands):
+            moves.append(x.operands)
+    grew = bool(found)
+    while grew:
+        grew = False
+        for to, source in moves:
+            if source in found and to not in found:
+                found[to] = None
+                grew = True
+    return list(found)
