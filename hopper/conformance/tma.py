@@ -15,7 +15,8 @@ ELEMENTS = ("uint8", "uint16", "uint32", "uint64")
 #: A box's lengths but the last, by rank. The last is one swizzle span, 144 bytes without a swizzle.
 OUTER = {1: (), 2: (12,), 3: (3, 5), 4: (2, 3, 2), 5: (2, 1, 3, 2)}
 DUMPED = 4096
-_FAR = (1 << 31) - 1
+# The last coordinate that is a multiple of 16 bytes for every element.
+_FAR = (1 << 31) - 16
 
 
 def _random(shape, dtype: str, seed: int) -> numpy.ndarray:
@@ -34,11 +35,20 @@ def _plan(corners: list[tuple[int, ...]], step: int = 128) -> numpy.ndarray:
     return plan
 
 
-def _corners(shape: tuple[int, ...], box: tuple[int, ...], negative: bool = True) -> list:
-    """Inside, over each side of the tensor, over all of them, and outside."""
+def _corners(
+    shape: tuple[int, ...], box: tuple[int, ...], itemsize: int, negative: bool = True
+) -> list:
+    """Inside, over each side of the tensor, over all of them, and outside.
+
+    The last coordinate is a multiple of 16 bytes: TMA stops at another.
+    """
     inside = [(n - b) // 2 for n, b in zip(shape, box, strict=True)]
     over = [n - (b + 1) // 2 for n, b in zip(shape, box, strict=True)]
     before = [-(b // 2 or 1) if negative else 0 for b in box]
+    unit = 16 // itemsize
+    inside[-1] -= inside[-1] % unit
+    over[-1] += -over[-1] % unit
+    before[-1] -= before[-1] % unit
     found = [tuple(0 for _ in box), tuple(inside)]
     for axis, side in product(range(len(box)), (over, before)):
         corner = list(inside)
@@ -81,7 +91,7 @@ def _load_case(
     **defines: int | str,
 ) -> Case:
     shape = _shape(box, numpy.dtype(dtype).itemsize)
-    corners = corners or _corners(shape, box)
+    corners = corners or _corners(shape, box, numpy.dtype(dtype).itemsize)
     return Case(
         f"tma.load.{name}",
         "probes/tma_load.cu",
@@ -123,7 +133,7 @@ _LOADS = (
         "uint16",
         (12, 64),
         128,
-        list(product((-_FAR - 1, -_FAR, -13, 0, _FAR - 1, _FAR), (-_FAR - 1, 0, _FAR))),
+        list(product((-(1 << 31), -_FAR, -13, 0, _FAR, (1 << 31) - 1), (-(1 << 31), 0, _FAR))),
     ),
     # Outside is NaN: elements taken for the type that is named last.
     *(
@@ -227,7 +237,13 @@ def numbers(count: int, kind: str, seed: int) -> numpy.ndarray:
 
 
 def _store(
-    dtype: str, box: tuple[int, ...], swizzle: int, corners: list, operation: int, kind: str | None
+    dtype: str,
+    box: tuple[int, ...],
+    swizzle: int,
+    corners: list,
+    operation: int,
+    kind: str | None,
+    step: int,
 ) -> list:
     shape = _shape(box, numpy.dtype(dtype).itemsize)
     tensor, data = blank(shape, dtype), _random((DUMPED,), "uint8", prod(box))
@@ -240,7 +256,7 @@ def _store(
         Tiled(1, box, swizzle, element=element),
         tensor,
         numpy.int32(operation),
-        _plan(corners),
+        _plan(corners, step),
         count,
     ]
     return [*named, data, numpy.int32(DUMPED)]
@@ -248,15 +264,15 @@ def _store(
 
 def _store_case(
     name: str, dtype: str, box: tuple[int, ...], swizzle: int, operation: int = 0,
-    kind: str | None = None, negative: bool = False,
+    kind: str | None = None, corners: list | None = None, step: int = 128,
 ) -> Case:  # fmt: skip
-    shape = _shape(box, numpy.dtype(dtype).itemsize)
-    corners = _corners(shape, box, negative)
+    itemsize = numpy.dtype(dtype).itemsize
+    corners = corners or _corners(_shape(box, itemsize), box, itemsize, negative=False)
     return Case(
         f"tma.{name}",
         "probes/tma_store.cu",
         "tma_store",
-        partial(_store, dtype, box, swizzle, corners, operation, kind),
+        partial(_store, dtype, box, swizzle, corners, operation, kind, step),
         (1,),
         shared_bytes=DUMPED,
         defines={"RANK": len(box)},
@@ -265,14 +281,14 @@ def _store_case(
 
 #: The reductions of kernels/probes/tma_store.cu, in its order, and the types that a map can name.
 TENSOR_REDUCTIONS = {
-    "add": ("u32", "s32", "u64", "f32", "f16", "bf16"),
+    "add": ("u32", "s32", "u64", "f32", "f64", "f16", "bf16"),
     "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
     "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
     "inc": ("u32",),
     "dec": ("u32",),
-    "and": ("u32", "s32", "u64", "s64"),
-    "or": ("u32", "s32", "u64", "s64"),
-    "xor": ("u32", "s32", "u64", "s64"),
+    "and": ("u32", "s32", "u64"),
+    "or": ("u32", "s32", "u64"),
+    "xor": ("u32", "s32", "u64"),
 }
 _STORES = (
     *(
@@ -283,7 +299,6 @@ _STORES = (
         if rank in (2, 3) or dtype == "uint16"
     ),
     _store_case("store.2d.narrow", "uint16", (12, 24), 128),
-    _store_case("store.2d.negative", "uint16", (12, 64), 128, negative=True),
     *(
         _store_case(
             f"reduce.{op}.{kind}", _held(kind), (25, *_box(1, 128, _held(kind))), 128, number, kind
@@ -405,13 +420,94 @@ QUESTIONS = (
         )
         for number, op, kind in (
             (1, "add", "s64"),
-            (1, "add", "f64"),
             (2, "min", "f32"),
             (3, "max", "f64"),
             (4, "inc", "s32"),
             (4, "inc", "u64"),
             (6, "and", "f32"),
             (6, "and", "f16"),
+            (6, "and", "s64"),
+            (7, "or", "s64"),
+            (8, "xor", "s64"),
         )
+    ),
+    # The last coordinate in elements, of which a multiple of 16 bytes should be allowed.
+    *(
+        _load_case(
+            f"question.{rank}d.{dtype}.{at}",
+            dtype,
+            _box(rank, 0, dtype),
+            0,
+            [(*(0 for _ in range(rank - 1)), at)],
+        )
+        for rank, dtype, at in product((1, 2), ELEMENTS, (1, 2, 4, 8, -1))
+    ),
+    *(
+        _load_case(
+            f"question.swizzled.{rank}d.{at}",
+            "uint16",
+            _box(rank, 128, "uint16"),
+            128,
+            [(*(0 for _ in range(rank - 1)), at)],
+        )
+        for rank, at in product((2, 5), (4, 8, -4, -8))
+    ),
+    *(
+        _store_case(
+            f"store.question.{rank}d.{dtype}.{at}",
+            dtype,
+            _box(rank, 0, dtype),
+            0,
+            corners=[(*(0 for _ in range(rank - 1)), at)],
+        )
+        for rank, dtype, at in product((1, 2), ("uint8", "uint16", "uint64"), (1, 2, 4, 8, 16))
+    ),
+    # Stores and reductions that begin before the tensor, or far behind it.
+    *(
+        _store_case(
+            f"store.question.corner.{row}.{column}",
+            "uint16",
+            (12, 64),
+            128,
+            corners=[(row, column)],
+        )
+        for row, column in (
+            (-1, 0),
+            (0, -8),
+            (-12, 0),
+            (0, -64),
+            (-13, 0),
+            (0, -72),
+            (-6, -32),
+            (6, -32),
+            (-_FAR, 0),
+            (0, -_FAR),
+            ((1 << 31) - 1, 0),
+            (0, _FAR),
+            (-(1 << 31), 0),
+            (3, 96),
+            (96, 3),
+        )
+    ),
+    _store_case("store.question.row", "uint16", (12, 64), 0, corners=[(-1, 0)]),
+    _store_case("store.question.depth", "uint16", (2, 3, 64), 128, corners=[(-1, 0, 0)]),
+    _store_case("store.question.1d", "uint16", (64,), 0, corners=[(-8,)]),
+    _store_case("store.question.wide", "uint16", (12, 64), 0, corners=[(0, -8)]),
+    _store_case("reduce.question.row", "uint32", (12, 32), 128, 1, "u32", corners=[(-1, 0)]),
+    _store_case("reduce.question.column", "uint32", (12, 32), 128, 1, "u32", corners=[(0, -4)]),
+    # As store.2d.negative: one after the other.
+    _store_case(
+        "store.question.negative", "uint16", (12, 64), 128, corners=_corners((25, 128), (12, 64), 2)
+    ),
+    *(
+        _store_case(
+            f"store.question.source.{swizzle}.{step}",
+            "uint16",
+            (4, 64),
+            swizzle,
+            corners=[(0, 0), (1, 8)],
+            step=step,
+        )
+        for swizzle, step in ((0, 16), (0, 64), (128, 64))
     ),
 )

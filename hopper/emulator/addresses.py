@@ -67,11 +67,16 @@ def is_in_space(machine: Machine, x: Instruction) -> Step:
     expect(x, 2)
     get, put = machine.read(x.operands[1], "u64"), machine.write(x.operands[0], "pred")
     window = numpy.uint64(_WINDOWS[space] >> WINDOW_SHIFT)
+    parameters = numpy.uint64(PARAM_WINDOW >> WINDOW_SHIFT)
     shift, own = numpy.uint64(WINDOW_SHIFT), machine.rank
 
     def step(lanes: Lanes) -> None:
         address = get(lanes)
-        inside = address >> shift == window
+        number = address >> shift
+        inside = number == window
+        if space == "global":
+            # Parameters lie in global memory as well (observed on an H200: memory.addresses).
+            inside = inside | (number == parameters)
         if space in ("shared", "shared::cta"):
             inside = inside & ((address & _IN_WINDOW) >> numpy.uint64(RANK_SHIFT) == own[lanes])
         put(lanes, inside)

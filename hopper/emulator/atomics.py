@@ -1,8 +1,12 @@
 """Atomic operations on memory (PTX ISA, "atom", "red").
 
 Lanes that meet at one address take their turns in lane order (on the GPU the order is undefined);
-where they do not meet, one NumPy operation serves them all. The sum of f32 flushes subnormal
-numbers in global memory and keeps them in shared memory, as the PTX ISA says.
+where they do not meet, one NumPy operation serves them all.
+
+Two sums depend on the memory. That of f32 flushes subnormal numbers in global memory and keeps them
+in shared memory, as the PTX ISA says. That of f64 leaves a NaN as it is in global memory, the
+arriving one before the one that is there; in shared memory the NaN that is there goes first, and
+becomes quiet (observed on an H200: ``memory.atomic.add.f64``).
 
 Left out: 128-bit exch and cas.
 """
@@ -43,6 +47,7 @@ _TYPES = {
 _ALL_TYPES = tuple(dict.fromkeys(kind for kinds in _TYPES.values() for kind in kinds))
 # What a vector may hold, by its operation; 16 bytes at most.
 _VECTOR_TYPES = {"add": ("f32", *_HALVES), "min": _HALVES, "max": _HALVES}
+_F64_QUIET = 1 << 51
 _SPACES = ("global", "shared", "shared::cta", "shared::cluster")
 
 
@@ -53,7 +58,9 @@ def atomic(machine: Machine, x: Instruction) -> Step:
     expect(x, 4 if form["op"] == "cas" else 3, form["hint"])
     sink = isinstance(x.operands[0], Sink)
     targets = () if sink else elements(x, x.operands[0], form["vector"])
-    puts = [machine.write(target, form["type"]) for target in targets]
+    # What was in memory is bits: no number is converted on its way to a register.
+    bits = f"b{8 * bits_type(form['type']).itemsize}"
+    puts = [machine.write(target, bits) for target in targets]
     perform = _performer(machine, x, form, 1)
 
     def step(lanes: Lanes) -> None:
@@ -188,14 +195,25 @@ def _operation(op: str, kind: str, shared: bool) -> Operation:
         return lambda memory, value: value
     if op == "cas":
         return lambda memory, compared, value: numpy.where(memory == compared, value, memory)
-    if op == "add" and kind == "f32" and shared:
-        return _sum_keeping_subnormals
+    if op == "add" and kind == "f32" and not shared:
+        return _sum_flushing_subnormals
+    if op == "add" and kind == "f64" and shared:
+        return _sum_of_doubles_in_shared
     if not kind.endswith("x2"):
         return reduction(op, kind)
     single = reduction(op, kind.removesuffix("x2"))
     return lambda memory, value: single(memory.view("u2"), value.view("u2")).view("u4")
 
 
-def _sum_keeping_subnormals(memory: numpy.ndarray, value: numpy.ndarray) -> numpy.ndarray:
-    total = memory.view("f4") + value.view("f4")
-    return numpy.where(numpy.isnan(total), numpy.uint32(0x7FFFFFFF), total.view("u4"))
+def _sum_flushing_subnormals(memory: numpy.ndarray, value: numpy.ndarray) -> numpy.ndarray:
+    return _flushed(reduction("add", "f32")(_flushed(memory), _flushed(value)))
+
+
+def _flushed(bits: numpy.ndarray) -> numpy.ndarray:
+    """f32 as bits, with subnormal numbers made zeros of their sign."""
+    return numpy.where(bits & 0x7F800000, bits, bits & numpy.uint32(0x80000000))
+
+
+def _sum_of_doubles_in_shared(memory: numpy.ndarray, value: numpy.ndarray) -> numpy.ndarray:
+    total = reduction("add", "f64")(value, memory)
+    return numpy.where(numpy.isnan(total.view("f8")), total | numpy.uint64(_F64_QUIET), total)

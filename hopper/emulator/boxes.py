@@ -1,8 +1,10 @@
 """Boxes of a tensor: which elements lie in one, and where its bytes lie in shared memory.
 
-CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors". A box lies in shared memory row
-after row without gaps, its 16-byte pieces permuted by the swizzle of their absolute addresses. What
-of a box lies outside the tensor reads as the map's fill, and is not written.
+CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors". Without a swizzle a box lies in
+shared memory row after row without gaps. With one each row has a span of its own, also where it is
+shorter, and its 16-byte pieces are permuted by the swizzle of their absolute addresses (observed on
+an H200: ``tma.load.2d.narrow``). What of a box lies outside the tensor reads as the map's fill, and
+is not written.
 """
 
 from __future__ import annotations
@@ -19,34 +21,32 @@ from hopper.tensormap import TensorMap
 # A piece of 16 bytes as one item, so that NumPy moves it whole: its bits are never looked at.
 PIECE = numpy.dtype(numpy.complex128)
 _ATOM = atom_bytes(128)  # every swizzle repeats after it
-# The NaN of a box's outside, by the element's type.
-_FILL_NAN = {
-    "float16": 0x7FFF,
-    "bfloat16": 0x7FFF,
-    "float32": 0x7FFFFFFF,
-    "float64": 0x7FFFFFFFFFFFFFFF,
-}
+# The NaN of a box's outside: these 16 bits again and again, whatever the element (observed on an
+# H200: ``tma.load.2d.nan``).
+_FILL_NAN = 0x7FF7
 
 
 class Boxes:
     """The boxes of one map over a C-contiguous NumPy array.
 
-    ``bytes``: what a box counts as, its outside included. A corner names the first element of a
-    box along each axis, in the array's order; it may be negative.
+    ``bytes``: what a box counts as for an mbarrier, its outside included. ``span``: bytes of shared
+    memory from the first to the last that it may touch: more where rows are shorter than the
+    swizzle's span. A corner names the first element of a box along each axis, in the array's order;
+    it may be negative.
     """
 
     def __init__(self, tensor: TensorMap) -> None:
         self.tensor = tensor
         self.rank = len(tensor.box)
-        self.bytes = prod(tensor.box) * tensor.array.itemsize
-        self._bits = tensor.array.view(f"u{tensor.array.itemsize}")
-        self._fill = _FILL_NAN[tensor.element_type] if tensor.fill == "nan" else 0
+        itemsize = tensor.array.itemsize
+        self.bytes = prod(tensor.box) * itemsize
+        self._row = tensor.box[-1] * itemsize
+        self._pitch = tensor.swizzle or self._row
+        self.span = prod(tensor.box[:-1]) * self._pitch
+        self._bits = tensor.array.view(f"u{itemsize}")
+        nan = numpy.full(itemsize // 2, _FILL_NAN, "u2") if tensor.fill == "nan" else None
+        self._fill = 0 if nan is None else nan.view(self._bits.dtype)[0]
         self._orders: dict[int, numpy.ndarray] = {}
-
-    def span(self, place: int) -> int:
-        """Bytes from ``place`` (a place in shared memory) that a box may touch: whole spans."""
-        line = max(PIECE_BYTES, self.tensor.swizzle)
-        return -(-(place % line + self.bytes) // line) * line - place % line
 
     def read(self, corner: Sequence[int]) -> numpy.ndarray:
         """A box as pieces, in the tensor's order."""
@@ -86,8 +86,8 @@ class Boxes:
             return slice(first, first + count)
         start = place % _ATOM
         if start not in self._orders:
-            unswizzled = start + PIECE_BYTES * numpy.arange(count)
-            there = swizzled(unswizzled, self.tensor.swizzle) - start
+            row, piece = numpy.divmod(PIECE_BYTES * numpy.arange(count), self._row)
+            there = swizzled(start + row * self._pitch + piece, self.tensor.swizzle) - start
             self._orders[start] = there // PIECE_BYTES
         return first + self._orders[start]
 

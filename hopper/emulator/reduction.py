@@ -1,7 +1,8 @@
 """Reductions that the copy engine performs: a value in memory and one that arrives, combined.
 
-PTX ISA, "cp.reduce.async.bulk": which operation exists for which type, and that the sum of f32
-flushes subnormal numbers to zero while those of f16 and bf16 keep them.
+PTX ISA, "cp.reduce.async.bulk": which operation exists for which type. It says that the sum of f32
+flushes subnormal numbers to zero; an H200 keeps them (``tma.bulk.global.add.f32``), as in f16 and
+bf16.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ _GLOBAL = {
 }
 _NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF}
 _F64_NAN = 0xFFF8000000000000
-_F64_QUIET = 1 << 51
 
 
 def types_of(op: str, space: str) -> tuple[str, ...]:
@@ -101,23 +101,16 @@ def _sum_bf16(memory: numpy.ndarray, value: numpy.ndarray) -> numpy.ndarray:
 
 
 def _sum_f32(memory: numpy.ndarray, value: numpy.ndarray) -> numpy.ndarray:
-    total = _flushed(_flushed(memory).view("f4") + _flushed(value).view("f4"))
-    return numpy.where(numpy.isnan(total.view("f4")), numpy.uint32(_NAN["f32"]), total)
-
-
-def _flushed(values: numpy.ndarray) -> numpy.ndarray:
-    """The bits of f32 values, with subnormal numbers made zeros of their sign."""
-    bits = values.view("u4")
-    return numpy.where(bits & 0x7F800000, bits, bits & numpy.uint32(0x80000000))
+    total = memory.view("f4") + value.view("f4")
+    return numpy.where(numpy.isnan(total), numpy.uint32(_NAN["f32"]), total.view("u4"))
 
 
 def _sum_f64(memory: numpy.ndarray, value: numpy.ndarray) -> numpy.ndarray:
-    """A NaN keeps its payload and becomes quiet; that of the value in memory goes first."""
+    """A NaN stays as it is, signalling or quiet; that of the value that arrives goes first."""
     total = memory.view("f8") + value.view("f8")
     bits = numpy.where(numpy.isnan(total), numpy.uint64(_F64_NAN), total.view("u8"))
-    for operand in (value, memory):
-        nan = numpy.isnan(operand.view("f8"))
-        bits = numpy.where(nan, operand | numpy.uint64(_F64_QUIET), bits)
+    for operand in (memory, value):
+        bits = numpy.where(numpy.isnan(operand.view("f8")), operand, bits)
     return bits
 
 

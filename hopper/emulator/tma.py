@@ -37,10 +37,11 @@ _PTX_TYPE = {
     "uint32": ("u32", "b32"),
     "int32": ("s32", "b32"),
     "uint64": ("u64", "b64"),
-    "int64": ("s64", "b64"),
+    "int64": ("s64",),
     "float16": ("f16",),
     "bfloat16": ("bf16",),
     "float32": ("f32",),
+    "float64": ("f64",),
 }
 
 
@@ -145,7 +146,7 @@ def _load(machine: Machine, x: Instruction) -> Step:
             require_own(machine, lane, data, "destination")
         machine.event("tma.issue", lane, what="load", corner=corner, to=data, bytes=boxes.bytes)
         for target, told in copies_to(machine, lane, data, report, masked):
-            size = boxes.span(target)
+            size = boxes.span
             place = shared_place(machine, lane, target, size, ALIGNMENT, "destination")
             at = barrier_place(machine, lane, told, target)
 
@@ -175,7 +176,7 @@ def _store(
         addresses = source(lanes).tolist()
         for (lane, boxes, corner), address in zip(box(lanes), addresses, strict=True):
             require_own(machine, lane, address, "source")
-            size = boxes.span(address)
+            size = boxes.span
             place = shared_place(machine, lane, address, size, ALIGNMENT, "source")
             combine = _reduction(machine, lane, boxes, op) if op else None
             what = f"reduce.{op}" if op else "store"
