@@ -83,7 +83,7 @@ class Emulator:
     tma: str = "lazy"
     shared_skew: int = 0
     step_limit: int = 5_000_000
-    on_hazard: str = "ignore"
+    on_hazard: str = "raise"
 
     def launch(
         self,

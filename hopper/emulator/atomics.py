@@ -134,6 +134,8 @@ def _performer(
         for memory, places, which in where(lanes, at):
             if isinstance(memory, Shared):
                 operation = in_shared
+                if machine.watch:
+                    machine.watch.updated(machine.lane[lanes][which], places, size)
             elif memory.address == LOCAL_WINDOW:
                 raise Fault(
                     f"{x.parts[0]} on local memory, which only its thread sees: atomic operations "

@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy
 
+from hopper.emulator.clocks import Knowledge
 from hopper.emulator.errors import Fault
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.machine import WARP, Machine, Wait
@@ -37,7 +38,8 @@ class Arrival:
 @dataclass(slots=True)
 class _Barrier:
     """A barrier in use. ``threads``: its count, 0 for the whole block; ``warps``: that arrived;
-    ``keys``: what the waiting lanes are parked under.
+    ``keys``: what the waiting lanes are parked under; ``waiting``: those lanes; ``known``: what
+    the watch gathers of all that arrived.
     """
 
     threads: int
@@ -45,6 +47,8 @@ class _Barrier:
     warps: set[int] = field(default_factory=set)
     keys: dict[Hashable, None] = field(default_factory=dict)
     votes: list[tuple[Arrival, numpy.ndarray]] = field(default_factory=list)
+    waiting: list[numpy.ndarray] = field(default_factory=list)
+    known: Knowledge | None = None
 
 
 @dataclass(slots=True)
@@ -81,7 +85,11 @@ class BlockBarriers:
         if first % size or last % size != size - 1 or lane.size != last - first + 1 or self._parts:
             return False
         blocks = range(first // size, last // size + 1)
-        return not any((block, number) in self._active for block in blocks)
+        if any((block, number) in self._active for block in blocks):
+            return False
+        if self.machine.watch:
+            self.machine.watch.blocks_met(blocks)
+        return True
 
     def arrive(self, how: Arrival, number: int, threads: int, lanes: numpy.ndarray) -> None:
         """Lanes (sorted) arrive at a barrier, and wait there unless they only arrive."""
@@ -188,6 +196,11 @@ class BlockBarriers:
         barrier.warps.update(warps.tolist())
         if reduces:
             barrier.votes += groups
+        if self.machine.watch:
+            for how, lanes in groups:
+                barrier.known = self.machine.watch.released(lanes, barrier.known)
+                if how.kind != "arrive":
+                    barrier.waiting.append(lanes)
         if key is not None:
             barrier.keys[key] = None
         self._complete(block, number)
@@ -200,6 +213,8 @@ class BlockBarriers:
         del self._active[block, number]
         for key in barrier.keys:
             self.machine.wake(key, advance=True)
+        for lanes in barrier.waiting:
+            self.machine.watch.acquired(lanes, barrier.known)
         if barrier.reduces:
             votes = [self.machine.each(how.value, lanes) for how, lanes in barrier.votes]
             result = _REDUCE[barrier.reduces](numpy.concatenate(votes))

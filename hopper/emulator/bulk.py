@@ -92,7 +92,7 @@ def _from_global(machine: Machine, x: Instruction, parts: tuple[str, ...]) -> St
                 def move(place=place, size=size, source=source) -> None:
                     shared[place : place + size] = source
 
-                transfers.incoming(x, (place, place + size), at, size, move)
+                transfers.incoming(x, lane, (place, place + size), at, size, move)
 
     return step
 
@@ -118,7 +118,7 @@ def _to_peer(
                 memory[:] = combine(memory, value) if combine else value
 
             transfers.incoming(
-                x, (place, place + size), at, size, move, reads=(source, source + size)
+                x, lane, (place, place + size), at, size, move, reads=(source, source + size)
             )
 
     return step
@@ -203,7 +203,7 @@ def wait_group(machine: Machine, x: Instruction) -> Step:
     transfers = machine.unit(Transfers)
 
     def step(lanes: Lanes) -> None:
-        if transfers.none_out:
+        if transfers.none_out and not machine.watch:
             return
         for lane in machine.lane[lanes].tolist():
             if transfers.missing(lane, allowed, reads_only):
@@ -211,6 +211,8 @@ def wait_group(machine: Machine, x: Instruction) -> Step:
                     numpy.array([lane]),
                     Wait(("bulk group", lane), lambda lane=lane: words(lane)),
                 )
+            else:
+                transfers.waited(lane, allowed)
 
     def words(lane: int) -> str:
         what = "read their source" if reads_only else "finished"

@@ -77,6 +77,13 @@ class Clocks:
         cluster, rows = self.place(lanes)
         into.add(self.known[cluster, rows].max(axis=0), self.fenced[cluster, rows].max(axis=0))
 
+    def release_done(self, lanes: numpy.ndarray, into: Knowledge) -> None:
+        """Add only which asynchronous sources lanes know to be done."""
+        cluster, rows = self.place(lanes)
+        known = self.known[cluster, rows].max(axis=0)
+        known[: self.lanes] = 0
+        into.add(known, numpy.zeros(self.lanes, numpy.int32))
+
     def acquire(self, lanes: numpy.ndarray, what: Knowledge) -> None:
         """Lanes of one cluster come to know what was released."""
         cluster, rows = self.place(lanes)

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy
 
+from hopper.emulator.clocks import Knowledge
 from hopper.emulator.errors import Fault
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.machine import WARP, Machine, Wait
@@ -31,9 +32,12 @@ class ClusterBarriers:
         self.phase = numpy.zeros(clusters, numpy.int64)
         # Phase in which a thread has arrived and not yet waited.
         self.owes = numpy.full(machine.lane_count, _NOWHERE)
+        # What the watch gathers of those that arrived, and what it gathered in the phase before.
+        self._gathered: dict[int, Knowledge] = {}
+        self._known: dict[int, Knowledge] = {}
         machine.on_exit(self._exited)
 
-    def arrive(self, lanes: Lanes) -> None:
+    def arrive(self, lanes: Lanes, relaxed: bool = False) -> None:
         """Threads arrive. Raises Fault for one that has not waited since it last arrived."""
         number = self.machine.lane[lanes]
         twice = self.owes[number] != _NOWHERE
@@ -45,6 +49,11 @@ class ClusterBarriers:
             )
         cluster = self.cluster[number]
         self.owes[number] = self.phase[cluster]
+        if self.machine.watch:
+            for one in dict.fromkeys(cluster.tolist()):
+                self._gathered[one] = self.machine.watch.released(
+                    number[cluster == one], self._gathered.get(one), relaxed=relaxed
+                )
         self.arrived += numpy.bincount(cluster, minlength=self.arrived.size)
         self._complete()
 
@@ -62,6 +71,9 @@ class ClusterBarriers:
         cluster = self.cluster[number]
         done = owes < self.phase[cluster]
         self.owes[number[done]] = _NOWHERE
+        if self.machine.watch:
+            for one in dict.fromkeys(cluster[done].tolist()):
+                self.machine.watch.acquired(number[done & (cluster == one)], self._known[one])
         for one in dict.fromkeys(cluster[~done].tolist()):
             wait = Wait(("cluster", one), partial(self._words, one))
             self.machine.park(number[~done & (cluster == one)], wait)
@@ -71,7 +83,12 @@ class ClusterBarriers:
             self.phase[one] += 1
             self.arrived[one] = 0
             key = ("cluster", one)
-            self.owes[self.machine.parked(key)] = _NOWHERE
+            waiting = self.machine.parked(key)
+            self.owes[waiting] = _NOWHERE
+            if self.machine.watch:
+                self._known[one] = self._gathered.pop(one)
+                if waiting.size:
+                    self.machine.watch.acquired(waiting, self._known[one])
             self.machine.wake(key, advance=True)
             self.machine.event("cluster.phase", cluster=one, phase=int(self.phase[one]) - 1)
 
@@ -106,7 +123,8 @@ def _checked(x: Instruction, semantics: tuple[str, ...]) -> None:
 def arrive(machine: Machine, x: Instruction) -> Step:
     """``barrier.cluster.arrive``: each thread on its own."""
     _checked(x, ("release", "relaxed"))
-    return machine.unit(ClusterBarriers).arrive
+    barriers, relaxed = machine.unit(ClusterBarriers), x.has("relaxed")
+    return lambda lanes: barriers.arrive(lanes, relaxed)
 
 
 @executes(

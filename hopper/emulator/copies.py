@@ -27,11 +27,14 @@ _BYTE = numpy.dtype("u1")
 class _Batch:
     """The copies that lanes started together.
 
-    ``group``: of each, which group of its thread it belongs to; ``waiting``: not performed yet;
-    ``perform``: performs those at some positions.
+    ``places``, ``size``: the shared memory that each writes. ``group``: of each, which group of
+    its thread it belongs to; ``waiting``: not performed yet; ``perform``: performs those at some
+    positions.
     """
 
     lanes: numpy.ndarray
+    places: numpy.ndarray
+    size: int
     group: numpy.ndarray
     waiting: numpy.ndarray
     perform: Callable[[numpy.ndarray], None]
@@ -45,10 +48,16 @@ class Copies:
         self.committed = numpy.zeros(machine.lane_count, numpy.int64)
         self._batches: list[_Batch] = []
 
-    def start(self, lanes: numpy.ndarray, perform: Callable[[numpy.ndarray], None]) -> None:
+    def start(
+        self,
+        lanes: numpy.ndarray,
+        places: numpy.ndarray,
+        size: int,
+        perform: Callable[[numpy.ndarray], None],
+    ) -> None:
         """Put copies, one a lane, into the groups that their threads build."""
         waiting = numpy.ones(lanes.size, bool)
-        batch = _Batch(lanes, self.committed[lanes], waiting, perform)
+        batch = _Batch(lanes, places, size, self.committed[lanes], waiting, perform)
         self._batches.append(batch)
         self.machine.later(lambda: self._finish(batch, batch.waiting.copy()))
 
@@ -86,6 +95,9 @@ class Copies:
         positions = numpy.flatnonzero(which)
         if positions.size:
             batch.perform(positions)
+            if self.machine.watch:
+                lanes, places = batch.lanes[positions], batch.places[positions]
+                self.machine.watch.write(lanes, places, batch.size)
             batch.waiting[positions] = False
         if batch in self._batches and not batch.waiting.any():
             self._batches.remove(batch)
@@ -125,7 +137,7 @@ def copy(machine: Machine, x: Instruction) -> Step:
             read = machine.each(wanted, lanes)
             if int(read.min()) < size:
                 partial = _partial(machine, lanes, target, source(lanes), read, size)
-                copies.start(machine.lane[lanes], partial)
+                copies.start(machine.lane[lanes], target, size, partial)
                 return
         pieces = out_of(lanes, source(lanes))
 
@@ -133,7 +145,7 @@ def copy(machine: Machine, x: Instruction) -> Step:
             items = _gather(pieces, target.size, whole, shift)
             shared.view(whole)[target[positions] >> shift] = items[positions]
 
-        copies.start(machine.lane[lanes], perform)
+        copies.start(machine.lane[lanes], target, size, perform)
 
     return step
 

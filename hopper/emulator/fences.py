@@ -37,4 +37,9 @@ def fence(machine: Machine, x: Instruction) -> Step:
     if not any(form.fullmatch(x.opcode) for form in _FORMS):
         raise unsupported(x, "no fence of sm_90a has this form")
     expect(x, 0)
+    watch = machine.watch
+    if watch and x.opcode.startswith("fence.proxy.async"):
+        return watch.fence_proxy
+    if watch and (x.has("mbarrier_init") or {"cluster", "gpu", "sys", "gl"} & set(x.parts)):
+        return watch.fence_memory
     return lambda lanes: None

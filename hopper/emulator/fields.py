@@ -8,7 +8,7 @@ import numpy
 
 from hopper.emulator.forms import Form, elementwise, form
 from hopper.emulator.instructions import Step
-from hopper.emulator.ptx import Instruction
+from hopper.emulator.ptx import Immediate, Instruction
 from hopper.emulator.types import numpy_type
 
 if TYPE_CHECKING:
@@ -198,6 +198,10 @@ def permute(machine: Machine, x: Instruction, how: Form) -> Step:
 
     The fourth of these bits fills the byte with copies of the chosen byte's sign.
     """
+    selector = x.operands[3] if len(x.operands) == 4 else None
+    if not how["mode"] and isinstance(selector, Immediate) and not selector.value & 0x8888:
+        kinds = ("b32", "b32", "b32")
+        return elementwise(machine, x, _constant_permutation(selector.value), "b32", kinds)
     modes = numpy.array(_SELECTORS.get(how["mode"], ()), numpy.uint32)
     low, one = numpy.uint32(3), numpy.uint32(1)
     half, byte, seven = numpy.uint64(32), numpy.uint64(0xFF), numpy.uint64(7)
@@ -217,3 +221,26 @@ def permute(machine: Machine, x: Instruction, how: Form) -> Step:
         return result
 
     return elementwise(machine, x, compute, "b32", ("b32", "b32", "b32"))
+
+
+def _constant_permutation(selector: int):
+    """A permutation whose selector is known: bytes that move equally far move together."""
+    moves: dict[tuple[bool, int], int] = {}
+    for place in range(4):
+        chosen = selector >> 4 * place & 7
+        move = chosen > 3, place - chosen % 4
+        moves[move] = moves.get(move, 0) | 0xFF << 8 * place
+    steps = [
+        (upper, numpy.uint32(8 * abs(far)), far > 0, numpy.uint32(mask))
+        for (upper, far), mask in moves.items()
+    ]
+
+    def compute(a, b, c):
+        result = None
+        for upper, distance, left, mask in steps:
+            source = b if upper else a
+            part = (source << distance if left else source >> distance) & mask
+            result = part if result is None else result | part
+        return result
+
+    return compute

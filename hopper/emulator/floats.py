@@ -23,6 +23,9 @@ FTZ, SAT = r"(?P<ftz>\.ftz)?", r"(?P<sat>\.sat)?"
 F32 = r"\.(?P<type>f32)"
 #: What the hardware returns for every f32 operation without a number as its result.
 NAN_32 = numpy.uint32(0x7FFFFFFF).view(numpy.float32)
+#: The bits of an f64 that a normal f32 has not, and the pattern of them that is a tie.
+_BELOW_F32, _HALF_F32 = (1 << 29) - 1, 1 << 28
+_LEAST_F32 = numpy.float32(2.0**-126)
 _NEAREST = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply}
 
 
@@ -45,9 +48,19 @@ def arithmetic(machine: Machine, x: Instruction, how: Form) -> Step:
 @form(f"fma{RND}{FTZ}{SAT}{F32}", f"mad{RND}{FTZ}{SAT}{F32}")
 def fma(machine: Machine, x: Instruction, how: Form) -> Step:
     """``a * b + c``, rounded once."""
+    mode = how["rnd"]
 
     def compute(a, b, c):
-        return rounded_sum(numpy.multiply(a, b, dtype=numpy.float64), c, how["rnd"])
+        product = numpy.multiply(a, b, dtype=numpy.float64)
+        if mode != "rn":
+            return rounded_sum(product, c, mode)
+        total = product + c
+        nearest = total.astype(numpy.float32)
+        # Rounding twice is wrong only where the first result lies between two f32.
+        tie = (total.view(numpy.int64) & _BELOW_F32) == _HALF_F32
+        if tie.any() or not (numpy.abs(nearest) > _LEAST_F32).all():
+            return rounded_sum(product, c, mode)
+        return nearest
 
     return _f32(machine, x, how, compute, 3)
 
@@ -142,6 +155,7 @@ def _f32(machine: Machine, x: Instruction, how: Form, compute, count: int) -> St
             return finished(compute(*[flush(operand) for operand in operands]))
 
     elif count == 2 and not how.get("sat"):
+        # The usual case, with as few calls as it can have.
 
         def function(a, b):
             return canonical(compute(a, b))

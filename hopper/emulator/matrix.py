@@ -46,8 +46,11 @@ def ldmatrix(machine: Machine, x: Instruction) -> Step:
     places = _rows_of_matrices(machine, x, x.operands[1], count)
 
     def step(lanes: Lanes) -> None:
-        warps = first_lanes(machine, lanes, WARP).size
-        found = machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[places(lanes, warps)]
+        first = first_lanes(machine, lanes, WARP)
+        warps, pieces = first.size, places(lanes, first.size)
+        if machine.watch:
+            machine.watch.rows(first, pieces, machine.watch.read)
+        found = machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[pieces]
         halves = found.view("u2").reshape(warps, count, ROWS * ROWS).take(element, axis=-1)
         held = halves.view("u4").transpose(1, 0, 2).reshape(count, -1)
         matrix[_block(rows, lanes)] = held if len(kept) == count else held[kept]
@@ -66,11 +69,14 @@ def stmatrix(machine: Machine, x: Instruction) -> Step:
     places = _rows_of_matrices(machine, x, x.operands[0], count)
 
     def step(lanes: Lanes) -> None:
-        warps = first_lanes(machine, lanes, WARP).size
+        first = first_lanes(machine, lanes, WARP)
+        warps, where = first.size, places(lanes, first.size)
+        if machine.watch:
+            machine.watch.rows(first, where, machine.watch.write)
         held = matrix[_block(rows, lanes)].reshape(count, warps, WARP).transpose(1, 0, 2)
         halves = numpy.ascontiguousarray(held).view("u2").take(half, axis=-1)
         pieces = halves.view("u8").reshape(warps, count * ROWS, 2)
-        machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[places(lanes, warps)] = pieces
+        machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[where] = pieces
 
     return step
 

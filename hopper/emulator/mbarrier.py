@@ -247,6 +247,8 @@ class Mbarriers:
         self._store(place, barrier)
         if completed:
             self.machine.event("mbarrier.phase", phase=barrier.phase - 1, **self._where(place))
+            if self.machine.watch:
+                self.machine.watch.phase(place, barrier.phase)
             self.machine.wake(("mbarrier", place))
         return completed
 

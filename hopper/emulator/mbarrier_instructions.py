@@ -104,6 +104,8 @@ def init(machine: Machine, x: Instruction) -> Step:
         counts = machine.each(count, lanes).tolist()
         who = machine.lane[lanes].tolist()
         for place, n, lane in zip(places(lanes).tolist(), counts, who, strict=True):
+            if machine.watch:
+                machine.watch.initialised(lane, place)
             barriers.init(place, n, lane)
 
     return step
@@ -116,8 +118,10 @@ def inval(machine: Machine, x: Instruction) -> Step:
     barriers, places = machine.unit(Mbarriers), _places(machine, x, x.operands[0], space, own=True)
 
     def step(lanes: Lanes) -> None:
-        for place in places(lanes).tolist():
+        for place, lane in zip(places(lanes).tolist(), machine.lane[lanes].tolist(), strict=True):
             barriers.inval(place)
+            if machine.watch:
+                machine.watch.initialised(lane, place)
 
     return step
 
@@ -135,6 +139,8 @@ def change_tx(machine: Machine, x: Instruction) -> Step:
     def step(lanes: Lanes) -> None:
         at, counts = places(lanes), machine.each(bytes, lanes).tolist()
         _present(machine, lanes, at)
+        if machine.watch:
+            machine.watch.used(machine.lane[lanes], at)
         for place, n, lane in zip(at.tolist(), counts, machine.lane[lanes].tolist(), strict=True):
             change(place, n, lane)
 
@@ -173,6 +179,8 @@ def arrive(machine: Machine, x: Instruction) -> Step:
         at = places(lanes)
         _present(machine, lanes, at)
         who = machine.lane[lanes]
+        if machine.watch:
+            machine.watch.arrived(who, at, relaxed=x.has("relaxed"))
         counts = machine.each(number, lanes) if number else numpy.ones(at.size, numpy.uint32)
         if silent and not expects and at.size > 1:
             at, who, counts = _merged(barriers, at, who, counts)
@@ -206,7 +214,11 @@ def test_wait(machine: Machine, x: Instruction) -> Step:
     barriers, places, parity, put = _waiting(machine, x, 3, 3)
 
     def step(lanes: Lanes) -> None:
-        put(lanes, barriers.completed(places(lanes), parity(lanes)))
+        at = places(lanes)
+        done = barriers.completed(at, parity(lanes))
+        if machine.watch:
+            machine.watch.waited(machine.lane[lanes], at, done)
+        put(lanes, done)
 
     return step
 
@@ -223,6 +235,8 @@ def try_wait(machine: Machine, x: Instruction) -> Step:
     def step(lanes: Lanes) -> None:
         at, wanted = places(lanes), parity(lanes)
         done = barriers.completed(at, wanted)
+        if machine.watch:
+            machine.watch.waited(machine.lane[lanes], at, done)
         if done.all():
             put(lanes, done)
             return

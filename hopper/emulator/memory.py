@@ -67,11 +67,14 @@ def load(machine: Machine, x: Instruction) -> Step:
 
         return constant
     shift = size.bit_length() - 1
-    put = puts[0]
+    put, strong = puts[0], form["order"] not in ("", "weak")
+    told = machine.watch and (machine.watch.loaded_strongly if strong else machine.watch.loaded)
 
     def step(lanes: Lanes) -> None:
         at = address(lanes)
         pieces = where(lanes, at)
+        if told:
+            told(lanes, pieces, size)
         if len(pieces) == 1:
             memory, places, _ = pieces[0]
             items = memory.view(whole)[places >> shift]
@@ -107,7 +110,8 @@ def store(machine: Machine, x: Instruction) -> Step:
     where = locator(machine, space, size, writes=True)
     address = machine.address(address_at(x, 0))
     shift = size.bit_length() - 1
-    get = gets[0]
+    get, strong = gets[0], form["order"] not in ("", "weak")
+    told = machine.watch and (machine.watch.stored_strongly if strong else machine.watch.stored)
 
     def step(lanes: Lanes) -> None:
         at = address(lanes)
@@ -119,6 +123,8 @@ def store(machine: Machine, x: Instruction) -> Step:
                 columns[:, number] = each(lanes)
             items = columns.view(whole).reshape(-1)
         pieces = where(lanes, at)
+        if told:
+            told(lanes, pieces, size)
         if len(pieces) == 1:
             memory, places, _ = pieces[0]
             memory.view(whole)[places >> shift] = items

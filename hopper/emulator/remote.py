@@ -104,6 +104,11 @@ def _later(
         values = columns(reads, lanes, places.size, kind)
         cells = places[:, None] // dtype.itemsize + numpy.arange(count)
 
+        if machine.watch:
+            who = machine.lane[lanes].tolist()
+            for lane, place, counter in zip(who, places.tolist(), counters.tolist(), strict=True):
+                machine.watch.stored_remotely(lane, place, place + size, counter)
+
         def lands() -> None:
             in_turns(items, cells, [values], operation)
             for place in counters.tolist():

@@ -87,6 +87,12 @@ class Shadow:
         if self._read_at is not None:
             self._read_at[:, grains] = 0
 
+    def mark(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int) -> None:
+        """Threads wrote ``size`` bytes each, in a way that raced with nobody."""
+        grains = self._grains(places, size)
+        self.writer[grains] = lanes[:, None] % self.clocks.lanes
+        self.written[grains] = now
+
     def visible(self, lanes: numpy.ndarray, places: numpy.ndarray, now: int) -> None:
         """Threads use mbarriers: what was written there last, their initialisation, is known."""
         grains = self._grains(places, 8)
@@ -123,6 +129,17 @@ class Shadow:
         self._async_behind_write(lane, grains, known, fenced, "a bulk store reads")
         column = self.clocks.column(cluster, source)
         self._bulk.append(BulkRead(start, stop, column, cluster, count, line))
+
+    def remote_write(self, lane: int, start: int, stop: int, source, count: int, now: int) -> None:
+        """``lane`` starts a store to bytes (st.async) that lands as ``count`` of ``source``.
+
+        It goes by the generic proxy. Several may go to one grain: who orders them is not looked at.
+        """
+        self._tick(numpy.array([lane]), now)
+        grains = self._range(start, stop)
+        self._behind_reads(numpy.array([[lane]]), grains[None], self._known, "shared-race")
+        self.writer[grains] = self.clocks.column(lane // self.clocks.lanes, source)
+        self.written[grains] = count
 
     def async_write(self, lane: int, start: int, stop: int, source, count: int, now: int) -> None:
         """``lane`` starts a copy to bytes, whose landing is ``count`` of ``source``."""
@@ -213,7 +230,7 @@ class Shadow:
             at = self._read_at[warp, grains]
             if not at.any():
                 continue
-            by = self._read_by[warp, grains]
+            by = self._read_by[warp, grains].astype(numpy.int64)
             first = warp * WARP
             exact = knows(rows, first + numpy.minimum(by, WARP - 1))
             all_of_it = knows(rows, first + numpy.arange(WARP)).min(axis=1)[:, None]

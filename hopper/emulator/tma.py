@@ -153,7 +153,7 @@ def _load(machine: Machine, x: Instruction) -> Step:
             def move(boxes=boxes, corner=corner, place=place) -> None:
                 boxes.scatter(pieces, place, boxes.read(corner))
 
-            transfers.incoming(x, (place, place + size), at, boxes.bytes, move)
+            transfers.incoming(x, lane, (place, place + size), at, boxes.bytes, move)
 
     def step(lanes: Lanes) -> None:
         masks = machine.each(mask, lanes).tolist() if mask else None

@@ -58,6 +58,8 @@ class Transfers:
         self.in_flight: dict[InFlight, None] = {}
         self._uncommitted: dict[int, list[_Outgoing]] = {}
         self._groups: dict[int, list[list[_Outgoing]]] = {}
+        # Groups that a thread has committed, empty ones too.
+        self._commits: dict[int, int] = {}
 
     def touching(self, start: int, stop: int) -> list[InFlight]:
         """Copies under way that access bytes ``start`` up to ``stop`` of ``shared.bytes``."""
@@ -66,13 +68,14 @@ class Transfers:
     def incoming(
         self,
         x: Instruction,
+        lane: int,
         writes: tuple[int, int],
         barrier: int,
         count: int,
         move: Callable[[], None],
         reads: tuple[int, int] | None = None,
     ) -> None:
-        """Queue a copy into shared memory.
+        """Queue a copy into shared memory, which ``lane`` issued.
 
         ``writes``, ``reads``: the shared memory that it accesses, first byte and the byte behind
         the last. ``move`` copies the data; then the mbarrier at ``barrier`` is told of ``count``
@@ -83,6 +86,10 @@ class Transfers:
         if reads:
             spans.append(InFlight(*reads, False, x.line))
         self.in_flight.update(dict.fromkeys(spans))
+        if machine.watch:
+            machine.watch.copy_in(lane, *writes, barrier)
+            if reads:
+                machine.watch.copy_from_peer(lane, *reads, barrier)
 
         def lands() -> None:
             machine.at = x.index  # so that a Fault names the instruction that issued the copy
@@ -110,6 +117,8 @@ class Transfers:
         self._uncommitted.setdefault(lane, []).append(copy)
         span = InFlight(*reads, False, x.line)
         self.in_flight[span] = None
+        if machine.watch:
+            machine.watch.copy_out(lane, *reads, self._commits.get(lane, 0) + 1, x.line)
 
         def read() -> None:
             machine.at = x.index
@@ -135,9 +144,15 @@ class Transfers:
 
     def commit(self, lane: int) -> None:
         """Make a group of what ``lane`` has issued since its last one. It may be empty."""
+        self._commits[lane] = self._commits.get(lane, 0) + 1
         copies = self._uncommitted.pop(lane, [])
         if copies or lane in self._groups:
             self._groups.setdefault(lane, []).append(copies)
+
+    def waited(self, lane: int, allowed: int) -> None:
+        """``lane`` has waited until only its last ``allowed`` groups are pending."""
+        if self.machine.watch and lane in self._commits:
+            self.machine.watch.copied_out(lane, self._commits[lane] - allowed)
 
     def missing(self, lane: int, allowed: int, reads_only: bool) -> int:
         """Copies to wait for until only the last ``allowed`` groups of ``lane`` are pending.

@@ -275,8 +275,10 @@ class WarpBarriers:
         named = (mask >> _COLUMNS & 1).astype(bool)
         if not (self._here[warp, mask] | ~(named & alive)).all():
             return
-        del self._here[warp, mask]
+        here = self._here.pop((warp, mask))
         self.machine.wake(("bar.warp", warp, mask), advance=True)
+        if self.machine.watch:
+            self.machine.watch.met(warp * WARP + numpy.flatnonzero(here))
 
     def _exited(self, lanes: numpy.ndarray) -> None:
         if self._here:
@@ -298,6 +300,9 @@ def bar_warp(machine: Machine, x: Instruction) -> Step:
     def step(lanes: Lanes) -> None:
         number, masks = machine.lane[lanes], numpy.asarray(mask(lanes))
         if (masks == _ALL).all() and _whole_warps(number):
+            if machine.watch:
+                for first in range(0, number.size, WARP):
+                    machine.watch.met(number[first : first + WARP])
             return
         masks = numpy.broadcast_to(masks, number.shape)
         for value in dict.fromkeys(masks.tolist()):

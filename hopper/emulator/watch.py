@@ -7,7 +7,7 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
@@ -21,6 +21,7 @@ from hopper.emulator.shadow import CHUNK, WARPGROUP, Shadow
 from hopper.emulator.types import is_type, width
 
 if TYPE_CHECKING:
+    from hopper.emulator.locate import Pieces
     from hopper.emulator.machine import Machine
 
 _ACCESSES = ("ld", "st", "atom", "red", "cp", "ldu")
@@ -40,6 +41,9 @@ class Watch:
         )
         self._arrived: dict[int, Knowledge] = {}
         self._released: dict[int, Knowledge] = {}
+        self._phases: dict[int, int] = {}
+        self._fenced: dict[int, Knowledge] = {}
+        self._updates: dict[int, Knowledge] = {}
 
     @property
     def now(self) -> int:
@@ -47,6 +51,57 @@ class Watch:
         return self.machine.steps
 
     # ---- ordinary accesses to shared memory
+
+    def loaded(self, lanes: Lanes, pieces: Pieces, size: int) -> None:
+        """Lanes load ``size`` bytes each, from wherever ``locate`` found their addresses."""
+        for memory, places, which in pieces:
+            if memory is self.machine.shared:
+                self.read(self.machine.lane[lanes][which], places, size)
+
+    def stored(self, lanes: Lanes, pieces: Pieces, size: int) -> None:
+        """Lanes store ``size`` bytes each."""
+        for memory, places, which in pieces:
+            if memory is self.machine.shared:
+                self.write(self.machine.lane[lanes][which], places, size)
+
+    def loaded_strongly(self, lanes: Lanes, pieces: Pieces, size: int) -> None:
+        """A load that is volatile, relaxed or acquires: no race, and it may learn from a store."""
+        for memory, places, which in pieces:
+            if memory is self.machine.shared:
+                mine = self.machine.lane[lanes][which]
+                for lane, place in zip(mine.tolist(), places.tolist(), strict=True):
+                    if place in self._updates:
+                        self.acquired(numpy.array([lane]), self._updates[place])
+
+    def stored_strongly(self, lanes: Lanes, pieces: Pieces, size: int) -> None:
+        """A store that is volatile, relaxed or releases."""
+        for memory, places, which in pieces:
+            if memory is self.machine.shared:
+                self.updated(self.machine.lane[lanes][which], places, size)
+
+    def updated(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int) -> None:
+        """Lanes update shared memory atomically or strongly: among themselves that is no race.
+
+        Who does so after another at the same place is taken to know what that one knew: a lock or a
+        flag that threads build of such operations is not looked into.
+        """
+        self.shadow.mark(lanes, places, size, self.now)
+        for lane, place in zip(lanes.tolist(), places.tolist(), strict=True):
+            one = numpy.array([lane])
+            if place in self._updates:
+                self.acquired(one, self._updates[place])
+            self._updates[place] = self.released(one, self._updates.get(place))
+
+    def rows(
+        self, first: numpy.ndarray, pieces: numpy.ndarray, access: Callable[..., None]
+    ) -> None:
+        """Warps access rows of matrices: lane i of each brought the address of row i.
+
+        ``first``: first lane of each warp; ``pieces``: indices of 16-byte pieces, (warps, rows).
+        """
+        rows = pieces.reshape(first.size, -1)
+        lanes = first.reshape(-1, 1) + numpy.arange(rows.shape[1])
+        access(lanes.reshape(-1), rows.reshape(-1) * CHUNK, CHUNK)
 
     def read(self, lanes: Lanes, places: numpy.ndarray, size: int) -> None:
         """Lanes load ``size`` bytes each, from ``places`` of ``shared.bytes``."""
@@ -61,21 +116,57 @@ class Watch:
         for some in self._by_cluster(self.machine.lane[lanes]):
             self.clocks.fence_proxy(some, self.now)
 
+    def fence_memory(self, lanes: Lanes) -> None:
+        """A fence of the cluster or wider: a relaxed arrival behind it releases what was known."""
+        for some in self._by_cluster(self.machine.lane[lanes]):
+            for lane in some.tolist():
+                known = self.clocks.nothing()
+                self.clocks.release(numpy.array([lane]), self.now, known)
+                self._fenced[lane] = known
+
     # ---- threads that meet
 
-    def meet(self, arrived: numpy.ndarray, waiting: numpy.ndarray) -> None:
-        """A barrier opens: ``waiting`` lanes know what ``arrived`` ones knew. One cluster."""
-        known = self.clocks.nothing()
-        self.clocks.release(arrived, self.now, known)
-        self.clocks.acquire(waiting, known)
+    def met(self, lanes: numpy.ndarray) -> None:
+        """Lanes of one cluster have waited for each other."""
+        self.acquired(lanes, self.released(lanes))
 
-    def arrive(self, lane: int, place: int) -> None:
-        """A thread arrives at the mbarrier at ``place`` and releases what it knows."""
-        self.clocks.release(numpy.array([lane]), self.now, self._of(self._arrived, place))
+    def blocks_met(self, blocks: range) -> None:
+        """All lanes of each block have waited for each other."""
+        size = self.machine.block_lanes
+        for block in blocks:
+            self.met(self.machine.lane[block * size : (block + 1) * size])
+
+    def released(
+        self, lanes: numpy.ndarray, into: Knowledge | None = None, *, relaxed: bool = False
+    ) -> Knowledge:
+        """What lanes of one cluster know, added to what others released.
+
+        ``relaxed``: only what a fence before released, and which asynchronous units are done.
+        """
+        into = into or self.clocks.nothing()
+        if not relaxed:
+            self.clocks.release(lanes, self.now, into)
+            return into
+        self.clocks.release_done(lanes, into)
+        for lane in lanes.tolist():
+            if lane in self._fenced:
+                into.add(self._fenced[lane].known, self._fenced[lane].fenced)
+        return into
+
+    def acquired(self, lanes: numpy.ndarray, known: Knowledge) -> None:
+        """Lanes of one cluster come to know what was released."""
+        self.clocks.acquire(lanes, known)
+
+    def arrived(self, lanes: numpy.ndarray, places: numpy.ndarray, *, relaxed: bool) -> None:
+        """Threads arrive at mbarriers and release what they know."""
+        self.used(lanes, places)
+        for place in dict.fromkeys(places.tolist()):
+            mine = lanes[places == place]
+            self._arrived[place] = self.released(mine, self._arrived.get(place), relaxed=relaxed)
 
     def phase(self, place: int, completed: int) -> None:
         """A phase of an mbarrier completes: who waits for it learns what was released."""
-        released = self._of(self._released, place)
+        released = self._released.setdefault(place, self.clocks.nothing())
         arrived = self._arrived.pop(place, None)
         if arrived:
             released.add(arrived.known, arrived.fenced)
@@ -83,9 +174,12 @@ class Watch:
         if column >= released.known.size:
             released.add(self.clocks.nothing().known, released.fenced)
         released.known[column] = completed
+        self._phases[place] = completed
 
-    def passed(self, lanes: numpy.ndarray, places: numpy.ndarray) -> None:
-        """Lanes have waited for mbarriers, successfully."""
+    def waited(self, lanes: numpy.ndarray, places: numpy.ndarray, done: numpy.ndarray) -> None:
+        """Lanes ask whether phases of mbarriers have completed: ``done`` says which had."""
+        self.used(lanes, places)
+        lanes, places = lanes[done], places[done]
         for place in dict.fromkeys(places.tolist()):
             if place in self._released:
                 self.clocks.acquire(lanes[places == place], self._released[place])
@@ -93,8 +187,8 @@ class Watch:
     def initialised(self, lane: int, place: int) -> None:
         """A thread initialises (or invalidates) an mbarrier: a write to its 8 bytes."""
         self.shadow.write(numpy.array([lane]), numpy.array([place]), 8, self.now)
-        self._arrived.pop(place, None)
-        self._released.pop(place, None)
+        for held in (self._arrived, self._released, self._phases):
+            held.pop(place, None)
 
     def used(self, lanes: numpy.ndarray, places: numpy.ndarray) -> None:
         """Lanes use mbarriers: are their initialisations visible to them?"""
@@ -121,9 +215,23 @@ class Watch:
         in_cluster = warpgroup % (self.cluster_lanes // WARPGROUP)
         self.clocks.learn(self.machine.lane[span], ("wgmma", in_cluster), count)
 
-    def copy_in(self, lane: int, start: int, stop: int, barrier: int, phase: int) -> None:
-        """A copy to shared memory starts; it lands before ``phase`` of the mbarrier is complete."""
-        self.shadow.async_write(lane, start, stop, ("mbarrier", barrier), phase, self.now)
+    def copy_in(self, lane: int, start: int, stop: int, barrier: int) -> None:
+        """A copy to shared memory starts; it lands before the mbarrier's phase is complete."""
+        self.used(numpy.array([lane]), numpy.array([barrier]))
+        source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
+        self.shadow.async_write(lane, start, stop, source, phase, self.now)
+
+    def stored_remotely(self, lane: int, start: int, stop: int, barrier: int) -> None:
+        """``st.async`` or ``red.async`` starts; it lands before the phase is complete."""
+        self.used(numpy.array([lane]), numpy.array([barrier]))
+        source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
+        self.shadow.remote_write(lane, start, stop, source, phase, self.now)
+
+    def copy_from_peer(self, lane: int, start: int, stop: int, barrier: int) -> None:
+        """Such a copy also reads shared memory, until the same phase is complete."""
+        source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
+        line = self.machine.kernel.code[self.machine.at].line
+        self.shadow.bulk_read(lane, start, stop, phase, source, line)
 
     def copy_out(self, lane: int, start: int, stop: int, count: int, line: int) -> None:
         """A copy from shared memory starts, of the bulk group that completes as ``count``."""
@@ -136,10 +244,8 @@ class Watch:
 
     # ---- inside
 
-    def _of(self, held: dict[int, Knowledge], place: int) -> Knowledge:
-        if place not in held:
-            held[place] = self.clocks.nothing()
-        return held[place]
+    def _phase_of(self, barrier: int) -> int:
+        return self._phases.get(barrier, 0)
 
     def _cluster_of(self, place: int) -> int:
         block = place // self.machine.shared.window
