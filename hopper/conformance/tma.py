@@ -9,6 +9,7 @@ from math import prod
 import numpy
 
 from hopper.conformance import Case, Tiled, blank
+from hopper.conformance.tma_numbers import bytes_of_numbers, held, numbers, random_bits
 
 SWIZZLES = (0, 32, 64, 128)
 ELEMENTS = ("uint8", "uint16", "uint32", "uint64")
@@ -17,13 +18,6 @@ OUTER = {1: (), 2: (12,), 3: (3, 5), 4: (2, 3, 2), 5: (2, 1, 3, 2)}
 DUMPED = 4096
 # The last coordinate that is a multiple of 16 bytes for every element.
 _FAR = (1 << 31) - 16
-
-
-def _random(shape, dtype: str, seed: int) -> numpy.ndarray:
-    """Random bits."""
-    count = prod(shape) * numpy.dtype(dtype).itemsize
-    random = numpy.random.default_rng(seed)
-    return random.integers(0, 256, count, numpy.uint8).view(dtype).reshape(shape)
 
 
 def _plan(corners: list[tuple[int, ...]], step: int = 128) -> numpy.ndarray:
@@ -54,7 +48,9 @@ def _corners(
         corner = list(inside)
         corner[axis] = side[axis]
         found.append(tuple(corner))
-    found += [tuple(over), tuple(before), (shape[0], *inside[1:])]
+    outside = [shape[0], *inside[1:]]
+    outside[-1] += -outside[-1] % unit
+    found += [tuple(over), tuple(before), tuple(outside)]
     # Every place of a swizzle pattern is some box's destination.
     return found + [tuple(inside)] * (8 - len(found))
 
@@ -80,7 +76,7 @@ def _load(
     ]
 
 
-def _load_case(
+def load_case(
     name: str,
     dtype: str,
     box: tuple[int, ...],
@@ -90,13 +86,14 @@ def _load_case(
     nan: str = "",
     **defines: int | str,
 ) -> Case:
+    """Loads of boxes, one a corner, to every ``step`` bytes. ``nan``: the element of such a map."""
     shape = _shape(box, numpy.dtype(dtype).itemsize)
     corners = corners or _corners(shape, box, numpy.dtype(dtype).itemsize)
     return Case(
         f"tma.load.{name}",
         "probes/tma_load.cu",
         "tma_load",
-        lambda: _load(_random(shape, dtype, len(name)), box, swizzle, corners, step, nan),
+        lambda: _load(random_bits(shape, dtype, len(name)), box, swizzle, corners, step, nan),
         (2, 3),
         grid=(len(corners), 1, 1),
         shared_bytes=DUMPED,
@@ -104,31 +101,35 @@ def _load_case(
     )
 
 
-def _box(rank: int, swizzle: int, dtype: str, row_bytes: int = 0) -> tuple[int, ...]:
+def box_of(rank: int, swizzle: int, dtype: str, row_bytes: int = 0) -> tuple[int, ...]:
+    """A box whose rows are one swizzle span, or 144 bytes, or ``row_bytes``."""
     return (*OUTER[rank], (row_bytes or swizzle or 144) // numpy.dtype(dtype).itemsize)
 
 
 _LOADS = (
     *(
-        _load_case(f"{rank}d.swizzle{swizzle}.{dtype}", dtype, _box(rank, swizzle, dtype), swizzle)
+        load_case(f"{rank}d.swizzle{swizzle}.{dtype}", dtype, box_of(rank, swizzle, dtype), swizzle)
         for rank, swizzle, dtype in product(OUTER, SWIZZLES, ELEMENTS)
     ),
     # Other types move the same bits, NaNs and subnormal numbers included.
     *(
-        _load_case(f"2d.bits.{dtype}", dtype, _box(2, 128, dtype), 128)
+        load_case(f"2d.bits.{dtype}", dtype, box_of(2, 128, dtype), 128)
         for dtype in ("int32", "int64", "float16", "float32", "float64")
     ),
     # Rows that are shorter than the swizzle's span.
     *(
-        _load_case(
-            f"2d.narrow.swizzle{swizzle}.{row}", "uint16", _box(2, swizzle, "uint16", row), swizzle
+        load_case(
+            f"2d.narrow.swizzle{swizzle}.{row}",
+            "uint16",
+            box_of(2, swizzle, "uint16", row),
+            swizzle,
         )
         for swizzle in (32, 64, 128)
         for row in range(16, swizzle, 16)
     ),
-    _load_case("2d.wide", "uint64", (1, 256), 0),
-    _load_case("2d.tall", "uint8", (192, 16), 0),
-    _load_case(
+    load_case("2d.wide", "uint64", (1, 256), 0),
+    load_case("2d.tall", "uint8", (192, 16), 0),
+    load_case(
         "2d.far",
         "uint16",
         (12, 64),
@@ -137,7 +138,7 @@ _LOADS = (
     ),
     # Outside is NaN: elements taken for the type that is named last.
     *(
-        _load_case(f"2d.nan.{nan}", dtype, _box(2, 128, dtype), 128, nan=nan)
+        load_case(f"2d.nan.{nan}", dtype, box_of(2, 128, dtype), 128, nan=nan)
         for dtype, nan in (
             ("float16", "float16"),
             ("uint16", "bfloat16"),
@@ -145,15 +146,18 @@ _LOADS = (
             ("float64", "float64"),
         )
     ),
-    _load_case("2d.own", "uint16", (12, 64), 128, DESTINATION='"shared::cta"'),
-    _load_case("3d.hints", "uint32", _box(3, 64, "uint32"), 64, HINT=1),
+    # Every place of the last coordinate in a swizzle's span.
+    load_case("2d.steps", "uint16", (12, 64), 128, [(1, at) for at in range(-32, 32, 8)]),
+    load_case("2d.own", "uint16", (12, 64), 128, DESTINATION='"shared::cta"'),
+    load_case("3d.hints", "uint32", box_of(3, 64, "uint32"), 64, HINT=1),
+    load_case("3d.prefetch", "uint32", box_of(3, 64, "uint32"), 64, HINT=1, LOAD=0),
 )
 
 
 def _multicast(cluster: int, masks: list[int]) -> list:
     blocks = len(masks)
     return [
-        Tiled(_random((8 * blocks, 64), "uint16", cluster), (8, 64)),
+        Tiled(random_bits((8 * blocks, 64), "uint16", cluster), (8, 64)),
         numpy.array(masks, numpy.int32),
         blank((blocks, cluster * 1024), numpy.uint8),
         numpy.int32(8),
@@ -183,58 +187,6 @@ _MULTICASTS = (
     _multicast_case("remote", 4, [0b0010, 0b0100, 0b1000, 0b0001], REMOTE=1),
 )
 
-_SPECIAL = {
-    "float16": [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
-    + [0xFE01, 0x7C01, 0xFFFF, 0x3C00, 0x3C01, 0x1000],
-    "bfloat16": [0x0000, 0x8000, 0x0001, 0x807F, 0x0080, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0]
-    + [0xFFC1, 0x7F81, 0xFFFF, 0x3F80, 0x3F81, 0x3B80],
-    "float32": [0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x00800000, 0x00800001, 0x7F7FFFFF]
-    + [0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF]
-    + [0x3F800000, 0x3F800001, 0x33800000, 0x80800000],
-    "float64": [0, 1 << 63, 1, (1 << 63) + (1 << 52) - 1, 1 << 52, (0x7FF << 52) - 1, 0x7FF << 52]
-    + [0xFFF << 52, 0x7FF8 << 48, (0xFFF8 << 48) + 1, (0x7FF << 52) + 1, (1 << 64) - 1]
-    + [0x3FF << 52, (0x3FF << 52) + 1, 0x3CA << 52],
-}
-_PTX_NUMPY = {
-    "u32": "uint32", "s32": "int32", "u64": "uint64", "s64": "int64", "b32": "uint32",
-    "b64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
-}  # fmt: skip
-
-
-def _held(kind: str) -> str:
-    """The NumPy type that holds PTX type ``kind``."""
-    return "uint16" if kind == "bf16" else _PTX_NUMPY[kind]
-
-
-def _bytes_of_numbers(size: int, kind: str, seed: int) -> numpy.ndarray:
-    bits = int(kind.lstrip("subf"))
-    return numbers(8 * size // bits, kind, seed).view(numpy.uint8)
-
-
-def numbers(count: int, kind: str, seed: int) -> numpy.ndarray:
-    """Bits of numbers of PTX type ``kind`` that a reduction could stumble over.
-
-    A third each: random bits, special values, and values so near each other that sums round.
-    """
-    name = _PTX_NUMPY[kind]
-    itemsize = 2 if name == "bfloat16" else numpy.dtype(name).itemsize
-    bits = _random((count,), f"u{itemsize}", seed)
-    random = numpy.random.default_rng(seed + 1)
-    which = random.integers(0, 3, count)
-    if name in _SPECIAL:
-        special = numpy.array(_SPECIAL[name], bits.dtype)
-        fraction = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}[kind]
-        bias = {"f16": 15, "bf16": 127, "f32": 127, "f64": 1023}[kind]
-        sign, low = bits >> (8 * itemsize - 1), bits & ((1 << fraction) - 1)
-        exponent = (bias + random.integers(-fraction // 2, 4, count)).astype(bits.dtype)
-        near = sign << (8 * itemsize - 1) | exponent << fraction | low
-    else:
-        top = 1 << 8 * itemsize
-        edges = [0, 1, 2, 3, 4, top // 2 - 1, top // 2, top // 2 + 1, top - 2, top - 1]
-        special, near = numpy.array(edges, bits.dtype), bits % bits.dtype.type(7)
-    chosen = special[random.integers(0, special.size, count)]
-    return numpy.where(which == 0, bits, numpy.where(which == 1, chosen, near))
-
 
 def _store(
     dtype: str,
@@ -246,10 +198,10 @@ def _store(
     step: int,
 ) -> list:
     shape = _shape(box, numpy.dtype(dtype).itemsize)
-    tensor, data = blank(shape, dtype), _random((DUMPED,), "uint8", prod(box))
+    tensor, data = blank(shape, dtype), random_bits((DUMPED,), "uint8", prod(box))
     if kind:
         tensor = numbers(prod(shape), kind, 1).view(dtype).reshape(shape)
-        data = _bytes_of_numbers(DUMPED, kind, 2)
+        data = bytes_of_numbers(DUMPED, kind, 2)
     count = numpy.int32(len(corners))
     element = "bfloat16" if kind == "bf16" else None
     named = [
@@ -262,10 +214,11 @@ def _store(
     return [*named, data, numpy.int32(DUMPED)]
 
 
-def _store_case(
+def store_case(
     name: str, dtype: str, box: tuple[int, ...], swizzle: int, operation: int = 0,
     kind: str | None = None, corners: list | None = None, step: int = 128,
 ) -> Case:  # fmt: skip
+    """Stores of boxes, one a corner, from every ``step`` bytes; reductions of ``kind``."""
     itemsize = numpy.dtype(dtype).itemsize
     corners = corners or _corners(_shape(box, itemsize), box, itemsize, negative=False)
     return Case(
@@ -292,21 +245,27 @@ TENSOR_REDUCTIONS = {
 }
 _STORES = (
     *(
-        _store_case(
-            f"store.{rank}d.swizzle{swizzle}.{dtype}", dtype, _box(rank, swizzle, dtype), swizzle
+        store_case(
+            f"store.{rank}d.swizzle{swizzle}.{dtype}", dtype, box_of(rank, swizzle, dtype), swizzle
         )
         for rank, swizzle, dtype in product(OUTER, SWIZZLES, ELEMENTS)
         if rank in (2, 3) or dtype == "uint16"
     ),
-    _store_case("store.2d.narrow", "uint16", (12, 24), 128),
+    store_case("store.2d.narrow", "uint16", (12, 24), 128),
+    store_case(
+        "store.2d.steps", "uint16", (12, 64), 128, corners=[(1, at) for at in range(0, 64, 8)]
+    ),
+    store_case(
+        "store.2d.far", "uint16", (12, 64), 128, corners=[((1 << 31) - 1, 0), (0, _FAR), (13, 64)]
+    ),
     *(
-        _store_case(
-            f"reduce.{op}.{kind}", _held(kind), (25, *_box(1, 128, _held(kind))), 128, number, kind
+        store_case(
+            f"reduce.{op}.{kind}", held(kind), (25, *box_of(1, 128, held(kind))), 128, number, kind
         )
         for number, (op, kinds) in enumerate(TENSOR_REDUCTIONS.items(), 1)
         for kind in kinds
     ),
-    _store_case("reduce.4d.add.u32", "uint32", _box(4, 64, "uint32"), 64, 1, "u32"),
+    store_case("reduce.4d.add.u32", "uint32", box_of(4, 64, "uint32"), 64, 1, "u32"),
 )  # fmt: skip
 
 #: Operations of kernels/probes/tma_bulk.cu, in its order; 0 is the copy.
@@ -332,13 +291,13 @@ _PIECES += [(2048, 2048, 2048), (16, 0, 4080), (48, 32, 4032)]
 def _bulk_load() -> list:
     plan = numpy.array(_PIECES, numpy.int32)
     dump = blank((len(plan), DUMPED), numpy.uint8)
-    return [_random((8192,), "uint8", 3), plan, dump, numpy.int32(DUMPED)]
+    return [random_bits((8192,), "uint8", 3), plan, dump, numpy.int32(DUMPED)]
 
 
 def _bulk_multicast() -> list:
     plan = numpy.array([(0, 16, 1024), (1024, 4096, 512), (1536, 0, 16), (2048, 64, 2048)], "i4")
     return [
-        _random((8192,), "uint8", 4),
+        random_bits((8192,), "uint8", 4),
         plan,
         blank((4, DUMPED), numpy.uint8),
         numpy.int32(DUMPED),
@@ -346,15 +305,15 @@ def _bulk_multicast() -> list:
 
 
 def _bulk_store(operation: int, kind: str | None) -> list:
-    target, data = blank(DUMPED, numpy.uint8), _random((DUMPED,), "uint8", 5)
+    target, data = blank(DUMPED, numpy.uint8), random_bits((DUMPED,), "uint8", 5)
     if kind:
-        target, data = (_bytes_of_numbers(DUMPED, kind, seed) for seed in (6, 7))
+        target, data = (bytes_of_numbers(DUMPED, kind, seed) for seed in (6, 7))
     plan = numpy.array(_PIECES[:6], numpy.int32)
     return [target, numpy.int32(operation), plan, numpy.int32(len(plan)), data, numpy.int32(DUMPED)]
 
 
 def _bulk_peer(operation: int, kind: str | None) -> list:
-    data = _bytes_of_numbers(2 * DUMPED, kind or "u64", 8)
+    data = bytes_of_numbers(2 * DUMPED, kind or "u64", 8)
     plan = numpy.array(_PIECES[:6], numpy.int32)
     dump = blank((2, DUMPED), numpy.uint8)
     return [data, numpy.int32(operation), plan, numpy.int32(len(plan)), dump, numpy.int32(DUMPED)]
@@ -362,7 +321,7 @@ def _bulk_peer(operation: int, kind: str | None) -> list:
 
 def _bulk_ring() -> list:
     count = 9
-    data = _random((count * 1024,), "uint8", 9)
+    data = random_bits((count * 1024,), "uint8", 9)
     return [blank(count * 1024, numpy.uint8), data, numpy.int32(count)]
 
 
@@ -398,116 +357,3 @@ _BULK = (
 )
 
 CASES = (*_LOADS, *_MULTICASTS, *_STORES, *_BULK)
-
-#: What the documents forbid or do not say, and the emulator refuses. A GPU may stop there, so they
-#: are no cases; ask each in a process of its own (``run_on_gpu``).
-QUESTIONS = (
-    # The second box starts at a multiple of 16, 32 and 64 bytes, but not of 128.
-    *(
-        _load_case(f"question.{swizzle}.{step}", "uint16", (4, 64), swizzle, [(0, 0), (1, 3)], step)
-        for swizzle, step in product((0, 128), (16, 32, 64))
-    ),
-    _load_case("question.1d", "uint16", (64,), 0, [(0,), (3,)], 16),
-    # Types that the table of cp.reduce.async.bulk.tensor has not.
-    *(
-        _store_case(
-            f"question.{op}.{kind}",
-            _PTX_NUMPY[kind],
-            _box(2, 128, _PTX_NUMPY[kind]),
-            128,
-            number,
-            kind,
-        )
-        for number, op, kind in (
-            (1, "add", "s64"),
-            (2, "min", "f32"),
-            (3, "max", "f64"),
-            (4, "inc", "s32"),
-            (4, "inc", "u64"),
-            (6, "and", "f32"),
-            (6, "and", "f16"),
-            (6, "and", "s64"),
-            (7, "or", "s64"),
-            (8, "xor", "s64"),
-        )
-    ),
-    # The last coordinate in elements, of which a multiple of 16 bytes should be allowed.
-    *(
-        _load_case(
-            f"question.{rank}d.{dtype}.{at}",
-            dtype,
-            _box(rank, 0, dtype),
-            0,
-            [(*(0 for _ in range(rank - 1)), at)],
-        )
-        for rank, dtype, at in product((1, 2), ELEMENTS, (1, 2, 4, 8, -1))
-    ),
-    *(
-        _load_case(
-            f"question.swizzled.{rank}d.{at}",
-            "uint16",
-            _box(rank, 128, "uint16"),
-            128,
-            [(*(0 for _ in range(rank - 1)), at)],
-        )
-        for rank, at in product((2, 5), (4, 8, -4, -8))
-    ),
-    *(
-        _store_case(
-            f"store.question.{rank}d.{dtype}.{at}",
-            dtype,
-            _box(rank, 0, dtype),
-            0,
-            corners=[(*(0 for _ in range(rank - 1)), at)],
-        )
-        for rank, dtype, at in product((1, 2), ("uint8", "uint16", "uint64"), (1, 2, 4, 8, 16))
-    ),
-    # Stores and reductions that begin before the tensor, or far behind it.
-    *(
-        _store_case(
-            f"store.question.corner.{row}.{column}",
-            "uint16",
-            (12, 64),
-            128,
-            corners=[(row, column)],
-        )
-        for row, column in (
-            (-1, 0),
-            (0, -8),
-            (-12, 0),
-            (0, -64),
-            (-13, 0),
-            (0, -72),
-            (-6, -32),
-            (6, -32),
-            (-_FAR, 0),
-            (0, -_FAR),
-            ((1 << 31) - 1, 0),
-            (0, _FAR),
-            (-(1 << 31), 0),
-            (3, 96),
-            (96, 3),
-        )
-    ),
-    _store_case("store.question.row", "uint16", (12, 64), 0, corners=[(-1, 0)]),
-    _store_case("store.question.depth", "uint16", (2, 3, 64), 128, corners=[(-1, 0, 0)]),
-    _store_case("store.question.1d", "uint16", (64,), 0, corners=[(-8,)]),
-    _store_case("store.question.wide", "uint16", (12, 64), 0, corners=[(0, -8)]),
-    _store_case("reduce.question.row", "uint32", (12, 32), 128, 1, "u32", corners=[(-1, 0)]),
-    _store_case("reduce.question.column", "uint32", (12, 32), 128, 1, "u32", corners=[(0, -4)]),
-    # As store.2d.negative: one after the other.
-    _store_case(
-        "store.question.negative", "uint16", (12, 64), 128, corners=_corners((25, 128), (12, 64), 2)
-    ),
-    *(
-        _store_case(
-            f"store.question.source.{swizzle}.{step}",
-            "uint16",
-            (4, 64),
-            swizzle,
-            corners=[(0, 0), (1, 8)],
-            step=step,
-        )
-        for swizzle, step in ((0, 16), (0, 64), (128, 64))
-    ),
-)

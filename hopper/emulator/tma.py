@@ -31,7 +31,8 @@ from hopper.emulator.transfers import (
 )
 
 # Bytes that a box's place in shared memory is a multiple of (CUDA Programming Guide, "Alignment
-# requirements for multi-dimensional bulk tensor asynchronous copy operations").
+# requirements for multi-dimensional bulk tensor asynchronous copy operations"; so it is without a
+# swizzle, too: ``hopper.conformance.tma_stops``).
 ALIGNMENT = 128
 _PTX_TYPE = {
     "uint32": ("u32", "b32"),
@@ -113,6 +114,28 @@ class _Box:
         ]
 
 
+def _require_corner(
+    machine: Machine, lane: int, boxes: Boxes, corner: tuple[int, ...], writes: bool
+) -> None:
+    """Raise Fault for a corner of a box that TMA stops at.
+
+    The documents say neither rule; an H200 keeps both (``hopper.conformance.tma_stops``).
+    """
+    itemsize = boxes.tensor.array.itemsize
+    last = corner[-1] * itemsize
+    if last % PIECE.itemsize:
+        raise Fault(
+            f"corner {corner}: the last coordinate is byte {last} of a row, and TMA requires a "
+            f"multiple of {PIECE.itemsize}; begin at a multiple of {PIECE.itemsize // itemsize} "
+            f"elements ({machine.place(lane)})"
+        )
+    if writes and min(corner) < 0:
+        raise Fault(
+            f"corner {corner}: a store or a reduction begins at no negative coordinate, as a load "
+            f"may; begin at 0, with a smaller box ({machine.place(lane)})"
+        )
+
+
 def _refuse_modes(x: Instruction) -> None:
     for part in x.parts:
         if part.startswith("im2col"):
@@ -142,6 +165,7 @@ def _load(machine: Machine, x: Instruction) -> Step:
     transfers, pieces = machine.unit(Transfers), machine.shared.view(PIECE)
 
     def issue(lane, boxes, corner, data, report, masked) -> None:
+        _require_corner(machine, lane, boxes, corner, writes=False)
         if own:
             require_own(machine, lane, data, "destination")
         machine.event("tma.issue", lane, what="load", corner=corner, to=data, bytes=boxes.bytes)
@@ -175,6 +199,7 @@ def _store(
     def step(lanes: Lanes) -> None:
         addresses = source(lanes).tolist()
         for (lane, boxes, corner), address in zip(box(lanes), addresses, strict=True):
+            _require_corner(machine, lane, boxes, corner, writes=True)
             require_own(machine, lane, address, "source")
             size = boxes.span
             place = shared_place(machine, lane, address, size, ALIGNMENT, "source")

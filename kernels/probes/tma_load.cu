@@ -3,7 +3,8 @@
 // What it probes: the order of a box in shared memory, the swizzle at destinations that are
 // multiples of 128 bytes but not of the pattern, and what is read outside the tensor. Block i loads
 // the box with corner plan[i][0 … 4] (contiguous axis first) to byte plan[i][5] of its shared
-// memory, which was 0xFF, and dumps all of it.
+// memory, which was 0xFF, and dumps all of it. HINT: a prefetch goes before it, and a cache policy
+// with it; without LOAD the prefetch is alone, and nothing lands.
 //
 // Launch: one block of 128 threads a box, dynamic shared memory of `dumped` bytes. Outputs: dump.
 #include "tma_probe.cuh"
@@ -16,6 +17,9 @@
 #endif
 #ifndef HINT
 #define HINT 0
+#endif
+#ifndef LOAD
+#define LOAD 1
 #endif
 
 #if RANK == 1
@@ -50,6 +54,7 @@ tma_load(const __grid_constant__ TensorMap map, const int* plan, unsigned char* 
     asm volatile("cp.async.bulk.prefetch.tensor." DIM(RANK) ".L2.global.tile [%0, " COORDINATES "];"
                  :: "l"(&map), "r"(0), "r"(0), "r"(plan[0]), "r"(plan[1]), "r"(plan[2]),
                     "r"(plan[3]), "r"(plan[4]) : "memory");
+#if LOAD
     asm volatile(
         "cp.async.bulk.tensor." DIM(RANK) "." DESTINATION
         ".global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, " COORDINATES
@@ -57,6 +62,7 @@ tma_load(const __grid_constant__ TensorMap map, const int* plan, unsigned char* 
         :: "r"(shared_address(tile) + plan[5]), "l"(&map), "r"(shared_address(&barrier)),
            "r"(plan[0]), "r"(plan[1]), "r"(plan[2]), "r"(plan[3]), "r"(plan[4]), "l"(policy)
         : "memory");
+#endif
 #else
     asm volatile(
         "cp.async.bulk.tensor." DIM(RANK) "." DESTINATION
@@ -65,7 +71,7 @@ tma_load(const __grid_constant__ TensorMap map, const int* plan, unsigned char* 
            "r"(plan[0]), "r"(plan[1]), "r"(plan[2]), "r"(plan[3]), "r"(plan[4]) : "memory");
 #endif
   }
-  const int done = landed_in_time(&barrier);
+  const int done = LOAD ? landed_in_time(&barrier) : 0;
   if (threadIdx.x == 0) landed[blockIdx.x] = done;
   copy_bytes(dump + blockIdx.x * dumped, tile, dumped);
 }
