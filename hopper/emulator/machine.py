@@ -1,10 +1,10 @@
 """Lanes and their program counters: the part of the emulator that decides who runs next.
 
 All blocks of a wave are resident together. Each thread is a lane with a program counter of its
-own; lanes at the same counter execute an instruction as one NumPy operation. A warp always runs its
-lanes with the lowest counter first, so that they meet again behind a branch. A blocked lane is
-parked under a key until a unit wakes that key. What happens asynchronously (a TMA copy) waits in a
-queue, and the schedule says when it happens.
+own; lanes at the same counter execute an instruction as one NumPy operation. A warp runs its lanes
+with the lowest counter first, so that they meet again behind a branch, unless these only spin. A
+blocked lane is parked under a key until a unit wakes that key. What happens asynchronously (a TMA
+copy) waits in a queue, and the schedule says when it happens.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from hopper.emulator.watch import Watch
 WARP, WARPGROUP = 32, 128
 _NEVER = 1 << 30  # a program counter behind every instruction
 _PATIENCE = 4000  # picks that a lazy copy waits while threads spin
+_LOOK = 2000  # steps between two looks for lanes that spin while others of their warp starve
+_LAPS = 200  # loops that they may be ahead
+_ASTRAY = 1 / 16  # how often the random schedule lets lanes of a warp go before those behind them
 
 U = TypeVar("U")
 
@@ -99,6 +102,9 @@ class Machine:
         self.at = 0
         self._living = int(self.alive.sum())
         self._turn = numpy.zeros(count // WARP, numpy.int64)
+        self._laps = numpy.zeros(count, numpy.int64)
+        self._starved = self.lane[:0]
+        self._look = _LOOK
         self._wait = numpy.full(count, None, object)
         self._parked: dict[Hashable, list[numpy.ndarray]] = {}
         self._meeting: dict[int, numpy.ndarray] = {}
@@ -321,6 +327,10 @@ class Machine:
             return
         pcs = numpy.where(self.running, self.pc, _NEVER)
         fronts = pcs.reshape(-1, WARP).min(axis=1)
+        if self.steps >= self._look:
+            self._find_starved(pcs)
+        for warp in self._starved.tolist():
+            fronts[warp] = self._fair_front(pcs, warp)
         if self.launch.schedule == "random":
             warps = numpy.flatnonzero(fronts < _NEVER)
             if not warps.size:
@@ -328,6 +338,8 @@ class Machine:
             warp = int(self._random.choice(warps.tolist()))
             index, budget = int(fronts[warp]), 1 + int(self._random.expovariate(1 / 24))
             mine = pcs[warp * WARP : (warp + 1) * WARP]
+            if self._random.random() < _ASTRAY:
+                index = self._random.choice(mine[mine < _NEVER].tolist())
             lanes = warp * WARP + numpy.flatnonzero(mine == index)
             ahead = mine[mine > index]
         else:
@@ -345,6 +357,35 @@ class Machine:
             ahead = pcs[pcs > index]
         stop = int(ahead.min()) if ahead.size else _NEVER
         self._segment(_as_slice(lanes), index, stop, budget)
+
+    def _find_starved(self, pcs: numpy.ndarray) -> None:
+        """Find warps of which some lanes loop and loop while others could go on.
+
+        The lowest counter first would never let those go on, and the loop may wait for them: a
+        thread of Volta and later always gets its turn (CUDA C++ Programming Guide, "Independent
+        Thread Scheduling").
+        """
+        self._look = self.steps + _LOOK
+        pcs, laps = pcs.reshape(-1, WARP), self._laps.reshape(-1, WARP)
+        live = pcs < _NEVER
+        apart = (numpy.where(live, pcs, -1).max(axis=1) != pcs.min(axis=1)) & live.any(axis=1)
+        laps[~apart] = 0
+        most = numpy.where(live, laps, -1).max(axis=1)
+        least = numpy.where(live, laps, most[:, None]).min(axis=1)
+        apart[apart] &= (most - least > _LAPS)[apart] | numpy.isin(
+            numpy.flatnonzero(apart), self._starved
+        )
+        self._starved = numpy.flatnonzero(apart)
+
+    def _fair_front(self, pcs: numpy.ndarray, warp: int) -> int:
+        """Program counter of the lanes of a warp that have looped least."""
+        span = slice(warp * WARP, (warp + 1) * WARP)
+        mine = pcs[span]
+        live = mine < _NEVER
+        if not live.any():
+            return _NEVER
+        laps = self._laps[span]
+        return int(mine[live & (laps == laps[live].min())].min())
 
     def _due(self) -> bool:
         if self.launch.tma == "random":
@@ -399,13 +440,13 @@ class Machine:
                     backward = op.target <= index
                     index = op.target
                     if backward:
-                        self._turn[numpy.unique(self.lane[lanes] // WARP)] += 1
+                        self._looped(lanes)
                         break
                 else:
                     self.pc[lanes] = index + 1
                     self.pc[active] = op.target
                     if op.target <= index:
-                        self._turn[numpy.unique(self.lane[active] // WARP)] += 1
+                        self._looped(active)
                     self._check_limit(limit)
                     return
             elif active is None:
@@ -425,6 +466,10 @@ class Machine:
                 break
         self.pc[lanes] = index
         self._check_limit(limit)
+
+    def _looped(self, lanes: Lanes) -> None:
+        self._laps[lanes] += 1
+        self._turn[numpy.unique(self.lane[lanes] // WARP)] += 1
 
     def _check_limit(self, limit: int) -> None:
         if self.steps > limit:
