@@ -1,0 +1,313 @@
+"""Who runs next: lanes that part and meet, warps that spin, and what is said when none goes on."""
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopper.emulator import Deadlock, Emulator, Fault, StepLimit
+from hopper.emulator.launch import prepare
+from hopper.emulator.machine import Machine, Wait
+from hopper.emulator.ptx import parse
+from hopper.emulator.trace import Trace
+
+FIXED = Emulator()
+RANDOM = [Emulator(schedule="random", seed=seed) for seed in range(4)]
+HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+REGISTERS = ".reg .pred %p<8>;\n.reg .b32 %r<24>;\n.reg .b64 %rd<12>;\n"
+# %r0: thread of the grid; %rd0: its word of `out`; %rd1: `flag`.
+START = """
+ld.param.u64 %rd0, [out];
+ld.param.u64 %rd1, [flag];
+mov.u32 %r0, %tid.x;
+mov.u32 %r1, %ctaid.x;
+mov.u32 %r2, %ntid.x;
+mad.lo.u32 %r0, %r1, %r2, %r0;
+mul.wide.u32 %rd2, %r0, 4;
+add.s64 %rd0, %rd0, %rd2;
+"""
+
+
+def kernel(body: str) -> str:
+    parameters = ".param .u64 out, .param .u64 flag"
+    return f"{HEAD}.visible .entry k({parameters})\n{{\n{REGISTERS}{START}{body}\nret;\n}}\n"
+
+
+def run(body: str, emulator: Emulator = FIXED, blocks: int = 1, threads: int = 32):
+    out = numpy.full(blocks * threads, 7, numpy.uint32)
+    flag = numpy.zeros(8, numpy.uint32)
+    found = emulator.launch(kernel(body), "k", blocks, threads, args=[out, flag])
+    return out, found
+
+
+# ---- lanes that part and meet again
+
+COLLATZ = """
+    add.u32 %r3, %r0, 1;
+    mov.u32 %r4, 0;
+    LOOP:
+    setp.eq.u32 %p1, %r3, 1;
+    @%p1 bra DONE;
+    and.b32 %r5, %r3, 1;
+    setp.eq.u32 %p2, %r5, 0;
+    @%p2 bra EVEN;
+    mad.lo.u32 %r3, %r3, 3, 1;
+    bra NEXT;
+    EVEN:
+    shr.u32 %r3, %r3, 1;
+    NEXT:
+    add.u32 %r4, %r4, 1;
+    bra LOOP;
+    DONE:
+    st.global.u32 [%rd0], %r4;"""
+
+
+def collatz(n: int) -> int:
+    steps = 0
+    while n != 1:
+        n, steps = (n // 2 if n % 2 == 0 else 3 * n + 1), steps + 1
+    return steps
+
+
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM])
+def test_every_lane_goes_its_own_way(emulator):
+    out, found = run(COLLATZ, emulator, blocks=3, threads=40)
+    assert out.tolist() == [collatz(n + 1) for n in range(120)]
+    assert found.counts["st.global.u32"] >= 6  # two warps in each of three blocks
+
+
+def test_lanes_meet_again_behind_a_branch():
+    body = """
+    and.b32 %r3, %r0, 3;
+    setp.eq.u32 %p1, %r3, 0;
+    @%p1 bra A;
+    add.u32 %r4, %r0, 1;
+    bra B;
+    A:
+    mov.u32 %r4, 5;
+    B:
+    add.u32 %r4, %r4, 100;
+    st.global.u32 [%rd0], %r4;"""
+    for emulator in (FIXED, *RANDOM):
+        out, found = run(body, emulator, threads=64)
+        assert out.tolist() == [105 if n % 4 == 0 else n + 101 for n in range(64)]
+        # Both warps were whole again; the random schedule lets lanes go astray now and then.
+        times = found.counts["st.global.u32"]
+        assert times == 2 if emulator is FIXED else 2 <= times <= 4
+
+
+def test_a_switch_of_many_ways_joins_in_one_place():
+    cases = "\n".join(f"C{k}:\nadd.u32 %r4, %r4, {k * k};\nbra JOIN;" for k in range(8))
+    tests = "\n".join(f"setp.eq.u32 %p1, %r3, {k};\n@%p1 bra C{k};" for k in range(8))
+    body = f"and.b32 %r3, %r0, 7;\nmov.u32 %r4, 0;\n{tests}\ntrap;\n{cases}\nJOIN:\n"
+    out, found = run(body + "st.global.u32 [%rd0], %r4;", threads=32)
+    assert out.tolist() == [(n % 8) ** 2 for n in range(32)]
+    assert found.counts["st.global.u32"] == 1
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**40), st.integers(1, 100))
+def test_a_seed_fixes_everything(seed, threads):
+    emulator = Emulator(schedule="random", seed=seed)
+    first, again = (run(COLLATZ, emulator, threads=threads) for _ in range(2))
+    assert first[1].steps == again[1].steps
+    numpy.testing.assert_array_equal(first[1].executed, again[1].executed)
+    numpy.testing.assert_array_equal(first[0], again[0])
+
+
+# ---- a warp that spins while another works
+
+SPIN = """
+    setp.eq.u32 %p1, %r0, {producer};
+    @%p1 bra PRODUCE;
+    WAIT:
+    ld.relaxed.gpu.global.u32 %r3, [%rd1];
+    setp.eq.u32 %p2, %r3, 0;
+    @%p2 bra WAIT;
+    st.global.u32 [%rd0], %r3;
+    bra END;
+    PRODUCE:
+    mov.u32 %r4, 0;
+    WORK:
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p3, %r4, 200;
+    @%p3 bra WORK;
+    st.relaxed.gpu.global.u32 [%rd1], %r4;
+    END:"""
+
+
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM])
+@pytest.mark.parametrize("producer", [0, 40, 200])
+def test_who_spins_on_a_flag_starves_no_one(emulator, producer):
+    """The producer is in the first warp, in another, in another block."""
+    out, found = run(SPIN.format(producer=producer), emulator, blocks=2, threads=128)
+    others = numpy.delete(out, producer)
+    assert (others == 200).all()
+    assert out[producer] == 7
+    assert found.counts["ld.relaxed.gpu.global.u32"] > 8
+
+
+CHAIN = """
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd3, %rd1, %rd3;
+    setp.eq.u32 %p1, %r1, 7;
+    @%p1 bra LAST;
+    WAIT:
+    ld.relaxed.gpu.global.u32 %r3, [%rd3+4];
+    setp.eq.u32 %p2, %r3, 0;
+    @%p2 bra WAIT;
+    LAST:
+    bar.sync 0;
+    st.relaxed.gpu.global.u32 [%rd3], 1;
+    st.global.u32 [%rd0], %r3;"""
+
+
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM[:2]])
+def test_blocks_that_wait_for_later_ones_are_resident_together(emulator):
+    out, _ = run(CHAIN, emulator, blocks=8, threads=64)
+    assert (out[: 7 * 64] == 1).all()
+
+
+def test_a_flag_that_nobody_raises_is_a_step_limit():
+    body = SPIN.format(producer=999)
+    for schedule in ("fixed", "random"):
+        emulator = Emulator(schedule=schedule, step_limit=5000)
+        with pytest.raises(StepLimit, match=r"stopped after 5000 steps.*the kernel spins"):
+            run(body, emulator, threads=64)
+
+
+def test_a_step_limit_says_who_waits_meanwhile():
+    body = "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra SPIN;\nbar.sync 3, 64;\nSPIN:\nbra SPIN;"
+    with pytest.raises(StepLimit, match="warp 1 .*barrier 3: 32 of 64 threads"):
+        run(body, Emulator(step_limit=2000), threads=64)
+
+
+# ---- when nobody can go on
+
+STUCK = """
+    {{
+    .shared .align 8 .b8 bars[16];
+    setp.eq.u32 %p1, %r0, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [bars], 3;
+    @%p1 mbarrier.init.shared::cta.b64 [bars+8], 1;
+    bar.sync 0;
+    shr.u32 %r3, %r0, 5;
+    setp.eq.u32 %p2, %r3, 0;
+    setp.eq.u32 %p3, %r3, 1;
+    setp.eq.u32 %p4, %r3, 2;
+    @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bars], 256;
+    @%p2 bra FIRST;
+    @%p3 bra SECOND;
+    @%p4 bra THIRD;
+    setp.eq.u32 %p5, %r0, 100;
+    @%p5 bra END;
+    shfl.sync.idx.b32 %r4, %r3, 0, 31, -1;
+    bra END;
+    FIRST:
+    mbarrier.try_wait.parity.shared::cta.b64 %p6, [bars], 0;
+    @!%p6 bra FIRST;
+    SECOND:
+    bar.sync 2, 96;
+    bra END;
+    THIRD:
+    mbarrier.try_wait.parity.shared::cta.b64 %p6, [bars+8], 0;
+    @!%p6 bra THIRD;
+    END:
+    bar.sync 1, 64;
+    }}"""
+
+
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM])
+def test_a_deadlock_names_every_parked_warp_and_what_it_lacks(emulator):
+    with pytest.raises(Deadlock) as error:
+        run(STUCK.format(), emulator, threads=128)
+    said = str(error.value).splitlines()
+    assert said[0].startswith("deadlock: every living warp waits")
+    found = {
+        line.split("(", 2)[1] + line.split(")", 1)[1].split(" at ")[0]: line for line in said[1:]
+    }
+    assert len(said) == len(found) + 1 == 6
+    words = "\n".join(said)
+    for expected in (
+        r"warp 0 (32 threads) at PTX line",
+        "phase 0 (parity 0); 2 of 3 arrivals and 256 bytes are missing",
+        "barrier 2: 32 of 96 threads have arrived; not yet: warps 0, 2, 3",
+        "mbarrier at shared address 0x408 of block (0, 0, 0): waits for phase 0 (parity 0); "
+        "1 of 1 arrivals and 0 bytes are missing",
+        "warp 3 (31 threads) at PTX line",
+        "waits for the other threads of its warp, which execute something else",
+        "warp 3 (1 threads) at PTX line",
+        "barrier 1: waits for the other 31 threads of its warp",
+    ):
+        assert expected in words
+
+
+def test_a_fault_names_line_text_and_thread():
+    body = "setp.eq.u32 %p1, %r0, 37;\n@%p1 trap;"
+    with pytest.raises(Fault) as error:
+        run(body, threads=64)
+    said = str(error.value)
+    assert "warp 1, thread 37" in said
+    line = kernel(body).splitlines().index("@%p1 trap;") + 1
+    assert f"PTX line {line}: @%p1 trap" in said
+
+
+def test_threads_that_exit_leave_the_others_alone():
+    body = "setp.lt.u32 %p1, %r0, 48;\n@%p1 exit;\nst.global.u32 [%rd0], %r0;"
+    for emulator in (FIXED, *RANDOM):
+        out, _ = run(body, emulator, threads=100)
+        assert (out[:48] == 7).all()
+        assert out[48:].tolist() == list(range(48, 100))
+
+
+# ---- the machine itself, as units use it
+
+
+@pytest.fixture
+def machine() -> Machine:
+    plan = prepare(parse(kernel(""), "k"), 2, 64, cluster=None, shared_bytes=0,
+                   args=[numpy.zeros(128, numpy.uint32), numpy.zeros(8, numpy.uint32)])  # fmt: skip
+    return Machine(plan, range(2), Trace(), numpy.zeros(20, numpy.int64))
+
+
+def test_lanes_of_a_block_are_whole_warpgroups(machine):
+    assert machine.lane_count == 256
+    assert machine.alive.reshape(2, 128)[:, :64].all()
+    assert not machine.alive.reshape(2, 128)[:, 64:].any()
+    assert machine.block[[0, 127, 128]].tolist() == [0, 0, 1]
+    assert machine.thread[[5, 130]].tolist() == [5, 2]
+    assert machine.place(130) == "block (1, 0, 0), warp 0, thread 2"
+
+
+def test_a_key_wakes_those_who_wait_for_it(machine):
+    machine.at = 4
+    machine.park(slice(0, 32), Wait("a", lambda: ""))
+    machine.park(numpy.array([130, 140]), Wait("b", lambda: ""))
+    assert machine.parked("a").tolist() == list(range(32))
+    assert machine.running.sum() == 128 - 34
+    machine.wake("a", advance=True)
+    machine.wake("nobody")
+    assert (machine.pc[:32] == 5).all()
+    assert machine.pc[130] == 4
+    assert machine.running.sum() == 128 - 2
+    machine.exit(numpy.array([130]))
+    machine.wake("b")
+    assert machine.running[[130, 140]].tolist() == [False, True]
+    assert machine.pc[140] == 4
+
+
+def test_units_hear_who_exits(machine):
+    heard = []
+    machine.on_exit(lambda lanes: heard.append(lanes.tolist()))
+    machine.exit(slice(60, 64))
+    assert heard == [[60, 61, 62, 63]]
+
+
+class Counting:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+
+def test_a_unit_has_one_object_a_machine(machine):
+    assert machine.unit(Counting) is machine.unit(Counting)
+    assert machine.unit(Counting).machine is machine
