@@ -273,6 +273,11 @@ def test_byte_permutations(mode, selectors):
         return int.from_bytes(bytes(chosen), "little")
 
     check(f"prmt.b32{mode}", "b32", ["b32"] * 3, permute)
+    a, b = inputs("b32", 0), inputs("b32", 1)
+    for constant in (0x5410, 0x7632, 0x3210, 0x0123, 0x4567, 0x0000, 0x6420, 0x98A1, 2):
+        (got,) = run(f"prmt.b32{mode} %r0, %s0, %s1, {constant};", ["b32"], ["b32"] * 2, a, b)
+        wanted = [permute(int(x), int(y), constant) for x, y in zip(a, b, strict=True)]
+        assert got.tolist() == wanted, hex(constant)
 
 
 @given(st.integers(0, 255))

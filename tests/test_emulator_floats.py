@@ -87,16 +87,36 @@ def test_fma_is_rounded_once(kind):
         compare(got, wanted, arrays, form)
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(-40, 40), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_fma_of_f32_decides_ties_by_what_lies_below(a, b, shift, negative):
-    # A product of 12 and 13 bits often lies between two f32; the addend is far below it.
-    factors = (a >> 20 | 1 << 11), (b >> 19 | 1 << 12)
-    tiny = math.ldexp(-1.0 if negative else 1.0, shift - 60)
-    values = numpy.array([*factors, tiny], "f4")
-    got = one("fma.rn.f32", "f32", ["f32"] * 3, *(values[i : i + 1].view("u4") for i in range(3)))
-    exact = Fraction(factors[0]) * factors[1] + Fraction(tiny)
-    assert int(got[0]) == ref.F32.round(exact)
+def fma_of(*values):
+    """One f32 fma, alone in its block, and its exact value, rounded."""
+    arrays = [numpy.full(128, value, "f4") for value in values]
+    got = one("fma.rn.f32", "f32", ["f32"] * 3, *(array.view("u4") for array in arrays))
+    a, b, c = (Fraction(float(array[0])) for array in arrays)
+    return int(got[0]), ref.F32.round(a * b + c)
+
+
+@given(st.integers(1 << 10, (1 << 11) - 1), st.integers(1 << 11, (1 << 12) - 1), st.integers(1, 60))
+@settings(max_examples=40, deadline=None)
+def test_fma_of_f32_decides_ties_by_what_lies_below(a, b, shift):
+    # A product of odd numbers of 12 and 13 bits often lies between two f32.
+    for sign in (1.0, -1.0):
+        got, wanted = fma_of(2 * a + 1, 2 * b + 1, sign * 2.0 ** (-20 - shift))
+        assert got == wanted
+
+
+def test_fma_of_f32_decides_ties_of_subnormal_numbers():
+    # The product is just below half of the smallest number.
+    ulp = 2.0**-23
+    got, wanted = fma_of((1 + ulp) * 2.0**-75, (1 - ulp) * 2.0**-75, 2.0**-130 + 2.0**-149)
+    assert got == wanted
+
+
+def test_fma_of_ordinary_f32():
+    rng = numpy.random.default_rng(5)
+    arrays = [rng.standard_normal(512).astype("f4").view("u4") for _ in range(3)]
+    got = one("fma.rn.f32", "f32", ["f32"] * 3, *arrays)
+    exact = [a * b + c for a, b, c in numbers(ref.F32, arrays, False)]
+    assert got.tolist() == [ref.F32.round(value) for value in exact]
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

@@ -94,15 +94,15 @@ def to_integer(machine: Machine, x: Instruction, how: Form) -> Step:
     """
     wanted, given = numpy_type(how["to"]), how["from"]
     ends, operation = numpy.iinfo(wanted), _ROUND[how["whole"]]
-    lowest = numpy.float64(ends.min)
-    beyond = numpy.float64(ends.max + 1) if wanted.itemsize == 8 else numpy.float64(ends.max)
+    # As f64 the largest 64-bit number is the power of 2 behind it.
+    lowest, highest = numpy.float64(ends.min), numpy.float64(ends.max)
     topmost = given == "f64" or wanted.itemsize == 8
     no_number = wanted.type(1).view(wanted) << wanted.type(8 * wanted.itemsize - 1)
 
     def compute(a):
         values = _values(a, given, how).astype(numpy.float64)
         whole = operation(values)
-        over, nan = whole >= beyond, numpy.isnan(whole)
+        over, nan = whole >= highest, numpy.isnan(whole)
         inside = numpy.where(over | nan, numpy.float64(0), numpy.maximum(whole, lowest))
         result = numpy.where(over, wanted.type(ends.max), inside.astype(wanted))
         return numpy.where(nan, no_number if topmost else wanted.type(0), result)

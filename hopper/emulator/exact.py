@@ -25,7 +25,7 @@ def fma(a: float, b: float, c: float, mode: str) -> float:
         if signs[0] == signs[1]:
             return math.copysign(0.0, signs[0])
         return -0.0 if mode == "rm" else 0.0
-    return rounded(total < 0, abs(total), low, False, mode)
+    return rounded(total < 0, abs(total), low, mode)
 
 
 def mul(a: float, b: float, mode: str) -> float:
@@ -33,7 +33,7 @@ def mul(a: float, b: float, mode: str) -> float:
     m, e = _parts(a)
     n, f = _parts(b)
     negative = math.copysign(1, a) * math.copysign(1, b) < 0
-    return rounded(negative, abs(m * n), e + f, False, mode)
+    return rounded(negative, abs(m * n), e + f, mode)
 
 
 def div(a: float, b: float, mode: str) -> float:
@@ -43,9 +43,9 @@ def div(a: float, b: float, mode: str) -> float:
     negative = math.copysign(1, a) * math.copysign(1, b) < 0
     if n == 0:
         return math.copysign(math.inf, -1 if negative else 1) if m else math.nan
-    # Bits enough for every digit of the result, and the remainder says whether more follow.
+    # Far more bits than f64 keeps; the last one says whether anything follows.
     quotient, rest = divmod(abs(m) << 120, abs(n))
-    return rounded(negative, quotient, e - f - 120, rest != 0, mode)
+    return rounded(negative, quotient | (rest != 0), e - f - 120, mode)
 
 
 def sqrt(a: float, mode: str) -> float:
@@ -53,14 +53,11 @@ def sqrt(a: float, mode: str) -> float:
     m, e = _parts(a)
     wide = 120 + (e & 1)
     root = math.isqrt(m << wide)
-    return rounded(False, root, (e - wide) // 2, root * root != m << wide, mode)
+    return rounded(False, root | (root * root != m << wide), (e - wide) // 2, mode)
 
 
-def rounded(negative: bool, significand: int, exponent: int, more: bool, mode: str) -> float:
-    """``significand * 2**exponent``, rounded to f64. ``more``: something smaller follows.
-
-    With ``more`` the significand must have more bits than f64 keeps.
-    """
+def rounded(negative: bool, significand: int, exponent: int, mode: str) -> float:
+    """``significand * 2**exponent``, rounded to f64."""
     if significand == 0:
         return -0.0 if negative else 0.0
     unit = max(significand.bit_length() + exponent - 1 - _FRACTION, _LEAST)
@@ -71,9 +68,9 @@ def rounded(negative: bool, significand: int, exponent: int, more: bool, mode: s
         whole, rest, half = significand >> drop, significand & (1 << drop) - 1, 1 << drop - 1
     away = mode == ("rm" if negative else "rp")
     if mode == "rn":
-        up = rest > half or rest == half and (more or whole & 1)
+        up = rest > half or rest == half and whole & 1
     else:
-        up = away and (rest > 0 or more)
+        up = away and rest > 0
     bits = whole + bool(up) + (unit - _LEAST << _FRACTION)
     if bits >= _INFINITY:
         bits = _INFINITY - (mode != "rn" and not away)

@@ -85,9 +85,8 @@ def saturate(values: numpy.ndarray) -> numpy.ndarray:
 def encode(values: numpy.ndarray, form: Format, mode: str, *, finite: bool = False):
     """Bits of ``form`` (unsigned) that f64 values are rounded to, once.
 
-    ``mode``: rn, rz, rm, rp, or rna (nearest, ties away from zero). Beyond the largest number lies
-    infinity, or that number itself where the mode rounds toward zero there; with ``finite`` always
-    that number. NaN has all bits but the sign set, as the hardware's has.
+    Beyond the largest number lies infinity, or that number itself where the mode rounds toward zero
+    there; with ``finite`` always that number. NaN has all bits but the sign set, as the hardware's.
     """
     wide = numpy.asarray(values, numpy.float64)
     magnitude, negative = numpy.abs(wide), numpy.signbit(wide)
@@ -117,8 +116,6 @@ def _whole(scaled: numpy.ndarray, negative: numpy.ndarray, mode: str) -> numpy.n
     """Magnitudes rounded to whole numbers."""
     if mode == "rn":
         return numpy.rint(scaled)
-    if mode == "rna":
-        return numpy.floor(scaled + 0.5)
     if mode == "rz":
         return numpy.floor(scaled)
     return numpy.where(negative == (mode == "rm"), numpy.ceil(scaled), numpy.floor(scaled))
