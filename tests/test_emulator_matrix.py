@@ -4,18 +4,19 @@ from itertools import product
 
 import numpy
 import pytest
+from emulation import unwatched
 from ptxas import refused_by_ptxas, refused_by_the_emulator, vector
 
 from hopper.compile import compile_cuda
 from hopper.conformance import emulate
 from hopper.conformance import matrix as cases
-from hopper.emulator import Emulator, Fault, Unsupported
+from hopper.emulator import Fault, Unsupported
 from hopper.emulator.mma import FORMS
 from hopper.emulator.numbers import FORMATS
 
 MOVES = [case for case in cases.CASES if case.name.startswith("matrix.moves")]
 COUNTS = [1, 2, 4, 1, 2, 4] * 2
-RANDOM = [Emulator(schedule="random", seed=seed) for seed in range(3)]
+RANDOM = [unwatched(schedule="random", seed=seed) for seed in range(3)]
 
 # ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------
 
@@ -106,7 +107,7 @@ extern "C" __global__ void k(const unsigned* from, unsigned* to) {
   to[threadIdx.x] = held;
 }"""
     image, held = numpy.arange(64, dtype="u4"), numpy.zeros(32, "u4")
-    Emulator().launch(compile_cuda(source).ptx, "k", 1, 32, args=[image, held])
+    unwatched().launch(compile_cuda(source).ptx, "k", 1, 32, args=[image, held])
     assert (held == numpy.arange(32, 64)).all()
 
 
@@ -142,13 +143,13 @@ def test_an_address_that_is_no_row_is_a_fault(kernel, offset, lanes, named):
         args += [numpy.int32(offset), numpy.int32(lanes)]
     program = compile_cuda(FAULTY, kernel)
     with pytest.raises(Fault, match=named):
-        Emulator().launch(program.ptx, kernel, 1, 32, args=args)
+        unwatched().launch(program.ptx, kernel, 1, 32, args=args)
 
 
 def test_only_the_rows_that_are_used_need_an_address():
     """.x1 reads the addresses of lanes 0–7; the others' lie behind the end."""
     args = [numpy.zeros(32, "u4"), numpy.int32(512 - 8 * 16), numpy.int32(32)]
-    Emulator().launch(compile_cuda(FAULTY, "k").ptx, "k", 1, 32, args=args)
+    unwatched().launch(compile_cuda(FAULTY, "k").ptx, "k", 1, 32, args=args)
 
 
 def test_a_warp_without_its_exited_lanes_is_a_fault():
@@ -160,7 +161,7 @@ extern "C" __global__ void k(unsigned* to) {
   to[threadIdx.x] = a;
 }"""
     with pytest.raises(Fault, match="only a part of a warp"):
-        Emulator().launch(compile_cuda(source).ptx, "k", 1, 32, args=[numpy.zeros(32, "u4")])
+        unwatched().launch(compile_cuda(source).ptx, "k", 1, 32, args=[numpy.zeros(32, "u4")])
 
 
 # ---- mma.sync -----------------------------------------------------------------------------------
@@ -313,7 +314,7 @@ extern "C" __global__ void k(float* to) {
   to[32 + threadIdx.x] = d[1];
 }"""
     held = numpy.zeros(64, "f4")
-    Emulator().launch(compile_cuda(source).ptx, "k", 1, 32, args=[held])
+    unwatched().launch(compile_cuda(source).ptx, "k", 1, 32, args=[held])
     assert (held[:32] == 9).all() and (held[32:] == 10).all()
 
 
@@ -328,4 +329,4 @@ def test_a_number_of_registers_that_no_shape_has_is_refused():
             ".reg .f64 %g<4>; mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
             "{%g0, %g1, %g2, %g3}, {%g0, %g1, %g2, %g3}, {%g0, %g1}, {%g0, %g1, %g2, %g3}; ret;",
         )
-        Emulator().launch(ptx, "k", 1, 32)
+        unwatched().launch(ptx, "k", 1, 32)

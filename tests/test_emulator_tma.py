@@ -6,13 +6,14 @@ from math import prod
 
 import numpy
 import pytest
+from emulation import unwatched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopper.compile import compile_cuda
 from hopper.conformance import cases, emulate
 from hopper.conformance.tma import TO_GLOBAL, TO_PEER, numbers
-from hopper.emulator import Deadlock, Emulator, Fault, Unsupported
+from hopper.emulator import Deadlock, Fault, Unsupported
 from hopper.emulator.boxes import PIECE, Boxes
 from hopper.emulator.launch import prepare
 from hopper.emulator.machine import Machine
@@ -24,9 +25,9 @@ from hopper.tensormap import TensorMap
 
 CASES = {case.name: case for case in cases("tma")}
 SCHEDULES = [
-    Emulator(tma="lazy"),
-    Emulator(tma="eager"),
-    *(Emulator(tma="random", schedule="random", seed=seed) for seed in range(3)),
+    unwatched(tma="lazy"),
+    unwatched(tma="eager"),
+    *(unwatched(tma="random", schedule="random", seed=seed) for seed in range(3)),
 ]
 
 # ---- a box, element by element
@@ -376,11 +377,11 @@ extern "C" __global__ void moments(volatile int* to, int* seen) {
 def test_groups_wait_for_reads_or_for_all_and_leave_the_last_ones_pending():
     ptx = compile_cuda(MOMENTS, "moments").ptx
     seen, to = numpy.zeros(7, numpy.int32), numpy.full(8, -1, numpy.int32)
-    Emulator(tma="lazy").launch(ptx, "moments", 1, 64, args=[to, seen])
+    unwatched(tma="lazy").launch(ptx, "moments", 1, 64, args=[to, seen])
     # The last: shared memory was overwritten before the store had read it.
     assert seen.tolist() == [-1, -1, 1, -1, -1, 2, 4]
     assert to[4] == 2
-    Emulator(tma="eager").launch(ptx, "moments", 1, 64, args=[to, seen])
+    unwatched(tma="eager").launch(ptx, "moments", 1, 64, args=[to, seen])
     assert seen.tolist() == [1, 1, 1, 2, 2, 2, 3]
 
 
@@ -414,8 +415,8 @@ def _pending(emulator, bytes=256):
 
 
 def test_a_load_lands_before_its_barrier_completes_and_not_earlier_than_it_must():
-    assert _pending(Emulator(tma="lazy"))[0] == [7, 5]
-    seen, run = _pending(Emulator(tma="eager"))
+    assert _pending(unwatched(tma="lazy"))[0] == [7, 5]
+    seen, run = _pending(unwatched(tma="eager"))
     assert seen == [5, 5]
     (issue,) = run.trace.of("tma.issue")
     assert issue.detail["what"] == "load"
@@ -426,7 +427,7 @@ def test_a_load_lands_before_its_barrier_completes_and_not_earlier_than_it_must(
 
 def test_bytes_that_never_come_are_a_deadlock():
     with pytest.raises(Deadlock, match="mbarrier"):
-        _pending(Emulator(), bytes=512)
+        _pending(unwatched(), bytes=512)
 
 
 def test_a_barrier_that_is_none_is_named_with_the_copy():
@@ -434,7 +435,7 @@ def test_a_barrier_that_is_none_is_named_with_the_copy():
     source = source.replace("mbarrier_arrive_expect_tx(&barrier, bytes);", "")
     array, seen = numpy.zeros((2, 32), numpy.int32), numpy.zeros(2, numpy.int32)
     with pytest.raises(Fault, match=r"(?s)mbarrier.*PTX line \d+: cp\.async\.bulk\.tensor\.2d"):
-        Emulator(tma="eager").launch(
+        unwatched(tma="eager").launch(
             compile_cuda(source, "pending").ptx, "pending", 1, 32, shared_bytes=1024,
             args=[TensorMap(array, (2, 32)), seen, numpy.int32(256)],
         )  # fmt: skip
@@ -540,7 +541,7 @@ def test_a_broken_rule_is_named_with_its_value(values, message):
     wanted = {"destination": 0, "barrier": 4096, "mask": 0, "size": 32, "what": 0} | values
     args = [TensorMap(array, (2, 32)), array, *map(numpy.int32, wanted.values()), array]
     with pytest.raises(Fault, match=message):
-        Emulator().launch(compile_cuda(ANY, "any").ptx, "any", 2, 32, shared_bytes=8192, args=args)
+        unwatched().launch(compile_cuda(ANY, "any").ptx, "any", 2, 32, shared_bytes=8192, args=args)
 
 
 PTX = """
@@ -582,7 +583,7 @@ LOAD = "cp.async.bulk.tensor.{}.shared::cluster.global{}.mbarrier::complete_tx::
 def test_what_is_not_executed_is_said_before_the_run(text, message):
     array = numpy.zeros((8, 8), numpy.float32)
     with pytest.raises(Unsupported, match=message):
-        Emulator().launch(PTX.format(text), "k", 1, 32, args=[TensorMap(array, (8, 8), 0)])
+        unwatched().launch(PTX.format(text), "k", 1, 32, args=[TensorMap(array, (8, 8), 0)])
 
 
 def test_every_case_agrees_under_every_schedule():

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy
 import pytest
+from emulation import unwatched
 from ptxas import refused_by_ptxas, refused_by_the_emulator, vector
 
 from hopper.compile import compile_cuda
@@ -12,7 +13,7 @@ from hopper.conformance import wgmma as cases
 from hopper.conformance import wgmma_layout as layouts
 from hopper.conformance.wgmma_numbers import item_bytes, read_back
 from hopper.descriptor import Descriptor, decode
-from hopper.emulator import Emulator, Fault
+from hopper.emulator import Fault
 from hopper.emulator.launch import prepare
 from hopper.emulator.machine import Machine
 from hopper.emulator.numbers import FORMATS
@@ -21,7 +22,7 @@ from hopper.emulator.trace import Trace
 from hopper.emulator.wgmma import Groups
 from hopper.fragment import a_held_by, f16_held_by, held_by
 
-RANDOM = [Emulator(schedule="random", seed=seed) for seed in range(2)]
+RANDOM = [unwatched(schedule="random", seed=seed) for seed in range(2)]
 
 
 def tile(held: numpy.ndarray, d_type: str) -> numpy.ndarray:
@@ -175,7 +176,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(128) k(fl
 def test_each_block_reads_its_own_shared_memory(cluster):
     program = compile_cuda(BLOCKS, "k", defines={"CLUSTER": cluster})
     held = numpy.zeros((4, 4, 128), "f4")
-    Emulator().launch(program.ptx, "k", 4, 128, args=[held])
+    unwatched().launch(program.ptx, "k", 4, 128, args=[held])
     for block in range(4):
         assert (held[block] == 16 << block).all()
 
@@ -364,7 +365,7 @@ def issue(a: numpy.ndarray | int, *, b: int = 0, scale: numpy.ndarray | int = 1,
     descriptors[:128], descriptors[128] = a, b or GOOD
     flags = numpy.broadcast_to(scale, 128).astype(numpy.int32)
     args = [descriptors, flags, numpy.empty((4, 128), numpy.float32)]
-    Emulator().launch(program.ptx, "k", 1, 128, shared_bytes=8192, args=args)
+    unwatched().launch(program.ptx, "k", 1, 128, shared_bytes=8192, args=args)
 
 
 GOOD = Descriptor(1024, 128, 256).encode()

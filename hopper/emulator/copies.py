@@ -249,14 +249,16 @@ def arrive(machine: Machine, x: Instruction) -> Step:
     barriers, copies = machine.unit(Mbarriers), machine.unit(Copies)
 
     def step(lanes: Lanes) -> None:
-        places = where(lanes, address(lanes)).tolist()
-        for place in places:
+        places, who = where(lanes, address(lanes)), machine.lane[lanes]
+        for place in places.tolist():
             barriers.get(place)
             if not form["noinc"]:
                 barriers.add_pending(place)
 
         def happens() -> None:
-            for place in places:
+            if machine.watch:
+                machine.watch.arrived(who, places, relaxed=False)
+            for place in places.tolist():
                 barriers.arrive(place)
 
         copies.behind(lanes, happens)
