@@ -8,6 +8,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extension.freshness import note_computed
 from extension.tables import table
+from hopper.emulator.forms import by_form, form_builders
 from hopper.emulator.instructions import builders
 
 
@@ -18,7 +19,8 @@ class EmulatorInstructions(SphinxDirective):
         """The table, sorted by opcode."""
         note_computed(self.env, self.env.docname)
         rows = []
-        for build, opcodes in builders():
+        whole = [(build, names) for build, names in builders() if build is not by_form]
+        for build, opcodes in sorted([*whole, *form_builders()], key=lambda row: row[1]):
             names = nodes.inline()
             for number, opcode in enumerate(opcodes):
                 names += [nodes.Text(", ")] if number else []

@@ -43,11 +43,21 @@ def form(*patterns: str) -> Callable[[FormBuilder], FormBuilder]:
             mnemonic = re.match(r"\w+", pattern)[0]
             if mnemonic not in _FORMS:
                 _FORMS[mnemonic] = []
-                executes(mnemonic)(_build)
+                executes(mnemonic)(by_form)
             _FORMS[mnemonic].append((re.compile(pattern), build))
         return build
 
     return enter
+
+
+def form_builders() -> list[tuple[FormBuilder, list[str]]]:
+    """Every builder of written forms with its mnemonics, sorted by the first of them."""
+    by_builder: dict[FormBuilder, list[str]] = {}
+    for mnemonic in sorted(_FORMS):
+        for _, build in _FORMS[mnemonic]:
+            if mnemonic not in by_builder.setdefault(build, []):
+                by_builder[build].append(mnemonic)
+    return list(by_builder.items())
 
 
 @cache
@@ -59,7 +69,8 @@ def _find(opcode: str) -> tuple[FormBuilder, Form] | None:
     return None
 
 
-def _build(machine: Machine, x: Instruction) -> Step:
+def by_form(machine: Machine, x: Instruction) -> Step:
+    """An instruction whose written form says what it does."""
     found = _find(x.opcode)
     if found is None:
         raise unsupported(
