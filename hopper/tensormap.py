@@ -44,11 +44,13 @@ class TensorMap:
     """How TMA cuts boxes from ``array``.
 
     ``box``: elements along each axis of the array, in the array's own order, so (rows, columns)
-    for a row-major matrix. ``swizzle``: span in bytes, 0 (none), 32, 64 or 128.
+    for a row-major matrix. ``swizzle``: span in bytes, 0 (none), 32, 64 or 128; each row of a box
+    takes a whole span of shared memory, also where it is shorter (measured on an H200).
     ``l2_promotion``: bytes that a miss fetches into L2 at once, 0, 64, 128 or 256.
     ``fill``: what a load writes for elements outside the array, "zeros" or, for a floating-point
-    type, "nan". ``element``: what a reduction or "nan" takes an element for, where it is not the
-    array's dtype: "bfloat16" for an array of uint16.
+    type, "nan": the 16 bits 0x7FF7, repeated in wider elements (measured on an H200).
+    ``element``: what a reduction or "nan" takes an element for, where it is not the array's dtype:
+    "bfloat16" for an array of uint16.
     The array is kept alive as long as its map. Raises ProblemError when a TMA rule is broken.
     """
 

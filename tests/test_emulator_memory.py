@@ -157,7 +157,7 @@ def test_addresses_of_a_cluster():
         assert (rows[3] == numpy.where(peer == rank, 0b01110000, 0b00010000)).all()
         assert (rows[4] == 0b00001000).all()
         assert (rows[5] == 0b00000100).all()
-        assert (rows[6] == 0b00000011).all()
+        assert (rows[6] == 0b10000011).all()  # a parameter lies in global memory, too
         own, mapped = (rank << 24) + 0x400 + 4 * t, (peer << 24) + 0x400 + 4 * t
         assert (rows[7] == own).all() and (rows[8] == mapped).all() and (rows[9] == own).all()
         assert (rows[10] == mapped).all() and (rows[11] == (rank << 24) + 0x500).all()
@@ -316,7 +316,8 @@ def test_compare_and_swap(kind):
 def test_sums_of_f32_flush_subnormal_numbers_in_global_memory_only():
     case = BY_NAME["memory.atomic.add.f32"]
     values, _, cells = case.arguments()[:3]
-    after, shared, _ = (part.reshape(-1)[:1024] for part in emulate(case)[0])
+    after, shared, old = (part.reshape(-1)[:1024] for part in emulate(case)[0])
+    assert (old == cells[:1024]).all()
 
     def flushed(numbers):
         return numpy.where(numpy.abs(numbers) < 2.0**-126, numpy.copysign(0, numbers), numbers)
@@ -329,6 +330,36 @@ def test_sums_of_f32_flush_subnormal_numbers_in_global_memory_only():
     assert (shared[number] == kept.view("u4")[number]).all()
     assert (after[number] == lost.view("u4")[number]).all()
     assert (shared[~number] == 0x7FFFFFFF).all() and (after[~number] == 0x7FFFFFFF).all()
+
+
+def test_sums_of_f64_pass_a_nan_on_as_it_is_in_global_memory_and_quiet_in_shared():
+    case = BY_NAME["memory.atomic.add.f64"]
+    values, _, cells = case.arguments()[:3]
+    after, shared, old = emulate(case)[0]
+    assert (old == cells).all()
+    quiet, default = 1 << 51, 0xFFF8 << 48
+    seen = set()
+    for a, b, in_global, in_shared in zip(
+        cells[:1024].tolist(), values.tolist(), after.tolist(), shared.tolist(), strict=False
+    ):
+        a_nan, b_nan = (x & (1 << 63) - 1 > 0x7FF << 52 for x in (a, b))
+        if a_nan or b_nan:
+            assert in_global == (b if b_nan else a)
+            assert in_shared == (a if a_nan else b) | quiet
+            seen.add((a_nan, b_nan, in_global == in_shared))
+        elif a ^ b == 1 << 63 and a & (1 << 63) - 1 == 0x7FF << 52:
+            assert in_global == in_shared == default
+        else:
+            assert in_global == in_shared
+    assert {(True, False, False), (False, True, False), (True, True, False)} <= seen
+
+
+@pytest.mark.parametrize("vector", ["v2.f32", "v8.f16", "v4.bf16", "v2.f16x2"])
+def test_a_vector_comes_back_bit_for_bit(vector):
+    _, cells, _ = BY_NAME[f"memory.atomic.add.{vector}"].arguments()
+    _, old = emulate(BY_NAME[f"memory.atomic.add.{vector}"])[0]
+    part = cells.size // 3
+    assert (old == numpy.concatenate([cells[:part], cells[2 * part :]])).all()
 
 
 @given(

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from hopper.compile import compile_cuda
 from hopper.conformance import cases, emulate
-from hopper.conformance.tma import TO_GLOBAL, TO_PEER, numbers
+from hopper.conformance.tma import TO_GLOBAL, TO_PEER
+from hopper.conformance.tma_numbers import numbers
+from hopper.conformance.tma_stops import STOPS
 from hopper.emulator import Deadlock, Fault, Unsupported
 from hopper.emulator.boxes import PIECE, Boxes
 from hopper.emulator.launch import prepare
@@ -48,13 +50,20 @@ def elements_of(shape, box, corner):
         yield at if all(0 <= a < n for a, n in zip(at, shape, strict=True)) else None
 
 
+def place_of(number, byte, box, swizzle, itemsize):
+    """Where a box's element lies before the swizzle: rows are a span apart, or without gaps."""
+    row, column = divmod(number, box[-1])
+    return row * (swizzle or box[-1] * itemsize) + column * itemsize + byte
+
+
 def expected_load(shared, array, box, swizzle, corner, offset):
     """Shared memory (a bytearray that starts at address 1024) after a load to ``offset``."""
     size = array.itemsize
     for number, at in enumerate(elements_of(array.shape, box, corner)):
         value = array[at].tobytes() if at else bytes(size)
         for byte in range(size):
-            address = swizzled(1024 + offset + number * size + byte, swizzle) - 1024
+            place = 1024 + offset + place_of(number, byte, box, swizzle, size)
+            address = swizzled(place, swizzle) - 1024
             shared[address] = value[byte]
 
 
@@ -62,7 +71,8 @@ def expected_store(array, shared, box, swizzle, corner, offset, combine=lambda o
     size = array.itemsize
     for number, at in enumerate(elements_of(array.shape, box, corner)):
         if at:
-            start = swizzled(1024 + offset + number * size, swizzle) - 1024
+            place = 1024 + offset + place_of(number, 0, box, swizzle, size)
+            start = swizzled(place, swizzle) - 1024
             new = numpy.frombuffer(bytes(shared[start : start + size]), array.dtype)[0]
             array[at] = combine(array[at], new)
 
@@ -95,7 +105,8 @@ def test_a_load_puts_each_byte_where_the_rules_say(drawn):
     assert shared[1024:].tobytes() == bytes(expected)
     touched = numpy.flatnonzero(shared != 0xFF)
     assert 1024 + offset <= touched.min()
-    assert touched.max() < 1024 + offset + of.span(1024 + offset)
+    assert touched.max() < 1024 + offset + of.span < touched.max() + 1 + max(swizzle, 1)
+    assert of.bytes == prod(box) * array.itemsize <= of.span
     assert (of.gather(shared.view(PIECE), 1024 + offset) == of.read(corner)).all()
 
 
@@ -116,9 +127,13 @@ def test_outside_is_nan_where_the_map_says_so():
     box = Boxes(TensorMap(array, (3, 8), 0, fill="nan")).read((0, 0)).view(numpy.float16)
     assert (box[:16] == 1).all()
     assert numpy.isnan(box[16:]).all()
-    bits = array.view(numpy.uint16)
-    box = Boxes(TensorMap(bits, (2, 8), 0, fill="nan", element="bfloat16")).read((-2, 0))
-    assert (box.view(numpy.uint16) & 0x7FFF > 0x7F80).all()
+    # The same 16 bits in every element, which is NaN in each type, a signalling one in f64.
+    for dtype, element in (
+        ("float16", None), ("uint16", "bfloat16"), ("float32", None), ("float64", None),
+    ):  # fmt: skip
+        array = numpy.ones((2, 8), dtype)
+        box = Boxes(TensorMap(array, (2, 8), 0, fill="nan", element=element)).read((-2, 0))
+        assert (box.view(numpy.uint16) == 0x7FF7).all()
 
 
 # ---- kernels, against the same expectations
@@ -126,6 +141,9 @@ def test_outside_is_nan_where_the_map_says_so():
 LOADS = [
     "1d.swizzle0.uint8",
     "1d.swizzle128.uint64",
+    "2d.narrow.swizzle128.48",
+    "2d.narrow.swizzle64.16",
+    "2d.steps",
     "2d.swizzle128.uint16",
     "2d.swizzle64.uint8",
     "2d.own",
@@ -149,7 +167,13 @@ def test_a_kernel_loads_boxes(name):
     assert len(run.trace.of("tma.issue")) == len(run.trace.of("tma.complete")) == len(plan)
 
 
-STORES = ["1d.swizzle32.uint16", "2d.swizzle128.uint8", "3d.swizzle64.uint64"]
+STORES = [
+    "1d.swizzle32.uint16",
+    "2d.narrow",
+    "2d.far",
+    "2d.swizzle128.uint8",
+    "3d.swizzle64.uint64",
+]
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -305,14 +329,24 @@ def f32(*values):
     return numpy.array(values, numpy.float32).view(numpy.uint32)
 
 
-def test_a_sum_of_f32_flushes_subnormals_and_keeps_their_sign():
+def test_a_sum_of_f32_keeps_subnormals_and_has_one_nan():
     smallest = float(numpy.finfo(numpy.float32).tiny)
     memory = f32(smallest / 2, -smallest / 2, smallest, 1.0, numpy.inf, -0.0)
     value = f32(smallest, -0.0, -1.5 * smallest, 2**-24, -numpy.inf, -smallest / 4)
     got = reduce("add", "f32", memory, value)
-    expected = f32(smallest, -0.0, -0.0, 1.0, 0, -0.0)
+    expected = f32(1.5 * smallest, -smallest / 2, -smallest / 2, 1.0, 0, -smallest / 4)
     expected[4] = 0x7FFFFFFF
     assert got.tolist() == expected.tolist()
+    assert reduce("add", "f32", numpy.uint32([0x7F800001]), f32(1)).tolist() == [0x7FFFFFFF]
+
+
+def test_a_sum_of_f64_passes_a_nan_on_as_it_is_the_arriving_one_first():
+    one, infinity, quiet, signalling = 0x3FF << 52, 0x7FF << 52, 0x7FF8 << 48 | 5, 0xFFF << 52 | 6
+    memory = numpy.uint64([quiet, one, quiet, signalling, infinity, 1])
+    value = numpy.uint64([one, signalling, signalling, quiet, infinity | 1 << 63, 2])
+    assert reduce("add", "f64", memory, value).tolist() == [
+        quiet, signalling, signalling, quiet, 0xFFF8 << 48, 3,
+    ]  # fmt: skip
 
 
 def test_minimum_and_maximum_of_halves_order_zeros_and_prefer_numbers():
@@ -542,6 +576,26 @@ def test_a_broken_rule_is_named_with_its_value(values, message):
     args = [TensorMap(array, (2, 32)), array, *map(numpy.int32, wanted.values()), array]
     with pytest.raises(Fault, match=message):
         unwatched().launch(compile_cuda(ANY, "any").ptx, "any", 2, 32, shared_bytes=8192, args=args)
+
+
+@pytest.mark.parametrize("case", STOPS, ids=lambda case: case.name)
+def test_what_an_h200_stops_at_is_a_fault(case):
+    words = (
+        r"the last coordinate is byte -?\d+ of a row, and TMA requires a multiple of 16"
+        r"|begins at no negative coordinate"
+        r"|(destination|source) 0x\w+ is not a multiple of 128 bytes"
+        r"|reduction \w+ on a map of \w+: it exists for uint32"
+    )
+    with pytest.raises(Fault, match=words):
+        emulate(case)
+
+
+def test_a_corner_says_what_it_may_be():
+    named = {case.name: case for case in STOPS}
+    with pytest.raises(Fault, match=r"corner \(0, 2\): .* byte 8 .* begin at a multiple of 4 el"):
+        emulate(named["tma.load.2d.uint32.2"])
+    with pytest.raises(Fault, match=r"corner \(6, -32\): a store or a reduction begins at no neg"):
+        emulate(named["tma.store.corner.6.-32"])
 
 
 PTX = """

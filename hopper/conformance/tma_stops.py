@@ -1,8 +1,8 @@
 """What an H200 stops at: boxes and reductions of the copy engine that give no answer.
 
-Each was run there in a process of its own and ended with CUDA_ERROR_ILLEGAL_INSTRUCTION, the stores
-from misaligned shared memory with CUDA_ERROR_MISALIGNED_ADDRESS. So they cannot be cases; the
-emulator raises Fault for each. Neighbours that keep the rule ran, and are among the cases.
+Each was run there in a process of its own and ended with CUDA_ERROR_ILLEGAL_INSTRUCTION, misaligned
+shared memory with CUDA_ERROR_MISALIGNED_ADDRESS. So they cannot be cases; the emulator raises Fault
+for each. Neighbours that keep the rule ran, and are among the cases.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 
 from hopper.conformance import Case
-from hopper.conformance.tma import ELEMENTS, box_of, load_case, store_case
+from hopper.conformance.tma import ELEMENTS, SWIZZLES, box_of, load_case, store_case
 from hopper.conformance.tma_numbers import held
 
 _LAST = (1 << 31) - 16
@@ -21,8 +21,8 @@ def _at(rank: int, last: int) -> list[tuple[int, ...]]:
     return [(*(0 for _ in range(rank - 1)), last)]
 
 
-# The last coordinate of a corner is a multiple of 16 bytes: in a load, in a store, inside and
-# outside of the tensor, with a swizzle and without.
+# The last coordinate of a corner is a multiple of 16 bytes: in a load, a prefetch and a store,
+# inside and outside of the tensor, with a swizzle and without.
 _ODD = {"uint8": (1, 2, 4, 8, -1), "uint16": (1, 2, 4, -1), "uint32": (1, 2, -1), "uint64": (1, -1)}
 _CORNERS = (
     *(
@@ -37,6 +37,13 @@ _CORNERS = (
         for rank, at in product((2, 5), (4, -4))
     ),
     *(
+        load_case(
+            f"prefetch.{rank}d.{at}", "uint16", box_of(rank, 0, "uint16"), 0, _at(rank, at),
+            HINT=1, LOAD=0,
+        )
+        for rank, at in product((1, 2), (1, 4, -1))
+    ),
+    *(
         store_case(
             f"store.{rank}d.{dtype}.{at}", dtype, box_of(rank, 0, dtype), 0, corners=_at(rank, at)
         )
@@ -44,7 +51,7 @@ _CORNERS = (
         for at in _ODD[dtype]
         if at > 0
     ),
-)
+)  # fmt: skip
 # A store or a reduction begins at no negative coordinate; a load may.
 _NEGATIVE = (
     *(
@@ -64,8 +71,11 @@ _NEGATIVE = (
 # A box lies at a multiple of 128 bytes of shared memory, without a swizzle too.
 _PLACES = (
     *(
-        load_case(f"place.{swizzle}.{step}", "uint16", (4, 64), swizzle, [(0, 0), (1, 8)], step)
-        for swizzle, step in product((0, 128), (16, 32, 64))
+        load_case(
+            f"place.{swizzle}.{step}", "uint16", (4, (swizzle or 128) // 2), swizzle,
+            [(0, 0), (0, 0)], step,
+        )
+        for swizzle, step in product(SWIZZLES, (16, 64))
     ),
     load_case("place.1d", "uint16", (64,), 0, [(0,), (8,)], 16),
     *(

@@ -250,7 +250,8 @@ def prefetch(machine: Machine, x: Instruction) -> Step:
     box = _Box(machine, x, 0, x.parts[5])
 
     def step(lanes: Lanes) -> None:
-        box(lanes)  # a wrong map is a fault here too
+        for lane, boxes, corner in box(lanes):
+            _require_corner(machine, lane, boxes, corner, writes=False)
 
     return step
 
