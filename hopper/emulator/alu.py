@@ -1,7 +1,8 @@
 """Integer arithmetic: sums, products, quotients, extremes (PTX ISA, "Integer Arithmetic").
 
 Everything wraps at the width of its type unless the form says ``.sat``. Packed pairs of 16-bit
-integers are in ``pairs``, carries in ``carry``, logic and shifts in ``bits``.
+integers are in ``packed``, carries in ``carry``, logic and shifts in ``bits``. Left out: the video
+instructions (``vadd``, ``vabsdiff4`` …), ``addc`` and ``madc`` of 16 bits, and 128-bit types.
 """
 
 from __future__ import annotations

@@ -47,13 +47,11 @@ _BF16 = r"\.(?P<to>bf16)"
 _FLUSHED = rf"{_NAMES}(?P<early>\.ftz)?{BOOL}(?P<ftz>\.ftz)?"
 
 
-def _patterns(name: str, result: str, half: str) -> list[str]:
-    """Patterns of ``name``. ``result`` matches its own type, ``half`` the halves it compares."""
+def _patterns(name: str, result: str, floats: tuple[str, ...]) -> list[str]:
+    """Patterns of ``name``. ``result`` matches its own type; ``floats``: what it compares."""
     whole = [rf"{name}\." + pattern % result for pattern in _INTEGER]
-    kinds = (_FLUSHED, "f32"), (_FLOAT, "f64"), (_FLUSHED, "f16"), (_FLOAT, "bf16")
-    return whole + [
-        rf"{name}\.{how}{result}\.(?P<type>{kind})" for how, kind in kinds if kind in half
-    ]
+    kinds = {"f32": _FLUSHED, "f64": _FLOAT, "f16": _FLUSHED, "bf16": _FLOAT}
+    return whole + [rf"{name}\.{kinds[kind]}{result}\.(?P<type>{kind})" for kind in floats]
 
 
 @form(*_patterns("setp", "", ("f32", "f64", "f16", "bf16")))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from hopper.emulator.forms import Form, elementwise, form
+from hopper.emulator.forms import Form, apply, elementwise, expect, form
 from hopper.emulator.instructions import Step
 from hopper.emulator.ptx import Immediate, Instruction
 from hopper.emulator.types import numpy_type
@@ -24,7 +24,14 @@ def extract(machine: Machine, x: Instruction, how: Form) -> Step:
     Position and length are the low 8 bits of their operands. A signed field that reaches past the
     register repeats the register's topmost bit; an empty one is 0.
     """
-    kind = how["type"]
+    expect(x, 4)
+    kind, (position, length) = how["type"], x.operands[2:]
+    if kind[0] == "u" and isinstance(position, Immediate) and isinstance(length, Immediate):
+        wanted = numpy_type(kind)
+        shift = wanted.type(min(position.value & 0xFF, int(kind[1:])))
+        kept = wanted.type((1 << min(length.value & 0xFF, int(kind[1:]))) - 1)
+        put, read = machine.write(x.operands[0], kind), machine.read(x.operands[1], kind)
+        return apply(put, lambda a: a >> shift & kept, [read])
     return elementwise(machine, x, _extracts(kind), kind, (kind, "u32", "u32"))
 
 

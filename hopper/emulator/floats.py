@@ -2,6 +2,10 @@
 
 f64 is in ``doubles``, halves in ``halves``, minimum and maximum in ``extremes``. The hardware's
 approximations are published only as error bounds: they are refused.
+
+One freedom of ptxas is not followed: of ``mul`` and ``add`` without a rounding mode, where nothing
+else uses the product, it makes one ``fma`` (PTX ISA, ``add``). NVRTC leaves it few of these, for it
+writes ``fma.rn`` itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """f16 and bf16 arithmetic, one number or a pair in a register (PTX ISA, "Half Precision …").
 
 f16 is computed in f32 and bf16 too where twice-and-two the bits make a second rounding harmless;
-``fma`` goes through f64. Every NaN result is 0x7FFF.
+``fma`` goes through f64. Every NaN result is 0x7FFF. Left out: ``fma.rz``, ``.rm`` and ``.rp`` of
+bf16, which ptxas 13.0 takes, and computes as if the operands were f16.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 F16, BF16_TYPE = r"\.(?P<type>f16)(?P<pair>x2)?", r"\.(?P<type>bf16)(?P<pair>x2)?"
 #: Smallest normal number of f16.
 LEAST_F16 = 2.0**-14
-#: What stands in a tile where it reaches past a tensor's edge and the map asks for NaN: ``.oob``.
-OOB_NAN = 0x7FFF
+#: What TMA writes where a box reaches past the tensor's edge and the map asks for NaN; ``.oob``
+#: makes +0 of a product with it.
+OOB_NAN = 0x7FF7
 _TWO = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply}
 
 
