@@ -144,8 +144,6 @@ def _scripted(name: str, of: list[list[tuple[str, int]]], outputs: tuple[int, ..
 CASES = (
     *(_scripted(f"script.{name}", [list(script)], (1,)) for name, script in WRITTEN.items()),
     _scripted("script.random", RANDOM, (1,)),
-    _scripted("words.random", RANDOM, (2,)),
-    *(_scripted(f"words.{name}", [list(script)], (2,)) for name, script in WRITTEN.items()),
     Case(
         "mbarrier.forms",
         "probes/mbarrier.cu",
