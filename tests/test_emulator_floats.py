@@ -111,12 +111,28 @@ def test_fma_of_f32_decides_ties_of_subnormal_numbers():
     assert got == wanted
 
 
-def test_fma_of_ordinary_f32():
-    rng = numpy.random.default_rng(5)
-    arrays = [rng.standard_normal(512).astype("f4").view("u4") for _ in range(3)]
-    got = one("fma.rn.f32", "f32", ["f32"] * 3, *arrays)
-    exact = [a * b + c for a, b, c in numbers(ref.F32, arrays, False)]
-    assert got.tolist() == [ref.F32.round(value) for value in exact]
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_fma_of_ordinary_numbers(kind):
+    rng, form = numpy.random.default_rng(5), FORMATS[kind]
+    a, b, c = (rng.standard_normal(512).astype(f"f{form.bits // 8}") for _ in range(3))
+    c[::3] = -(a * b)[::3]  # cancels all but what rounding lost
+    c[1::5] *= 1e-18
+    arrays = [value.view(f"u{form.bits // 8}") for value in (a, b, c)]
+    got = one(f"fma.rn.{kind}", kind, [kind] * 3, *arrays)
+    exact = [ref.add(ref.mul(*two), three) for *two, three in numbers(form, arrays, False)]
+    assert got.tolist() == [form.round(value) for value in exact]
+
+
+@given(st.integers(2**26, 2**27 - 1), st.integers(2**26, 2**27 - 1), st.integers(0, 50))
+@settings(max_examples=40, deadline=None)
+def test_fma_of_f64_decides_ties_by_what_lies_below(a, b, shift):
+    # A product of odd numbers of 27 bits has 54 bits, or 53.
+    values = a | 1, b | 1
+    for sign in (1, -1):
+        tiny = sign * 2.0 ** (-1 - shift)
+        arrays = [numpy.full(128, value, "f8").view("u8") for value in (*values, tiny)]
+        got = one("fma.rn.f64", "f64", ["f64"] * 3, *arrays)
+        assert int(got[0]) == ref.F64.round(values[0] * values[1] + Fraction(tiny))
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

@@ -1,6 +1,6 @@
 """f64 arithmetic: every rounding mode, rounded once.
 
-Sums in NumPy; what f64 cannot hold (the exact product in ``fma``) with whole numbers.
+In NumPy where f64 can tell what it loses, else with whole numbers, one lane at a time.
 NaN is unlike f32's: an operand's is returned, made quiet.
 """
 
@@ -15,7 +15,7 @@ from hopper.emulator.floats import RND
 from hopper.emulator.forms import Form, elementwise, form
 from hopper.emulator.instructions import Step
 from hopper.emulator.ptx import Instruction
-from hopper.emulator.rounding import directed, flush, signed_zero, two_sum
+from hopper.emulator.rounding import directed, flush, odd_sum, signed_zero, two_sum
 
 if TYPE_CHECKING:
     from hopper.emulator.machine import Machine
@@ -55,13 +55,48 @@ def mul(machine: Machine, x: Instruction, how: Form) -> Step:
 def fma(machine: Machine, x: Instruction, how: Form) -> Step:
     """``a * b + c``, rounded once."""
     mode = how["rnd"]
+    slow = _each(_loose_fma, lambda a, b, c: exact.fma(a, b, c, mode))
+    if mode != "rn":
+        return _f64(machine, x, slow, 3)
 
-    def native(a, b, c):
-        # A finite product takes no part beside an infinity, however large it is.
-        return numpy.where(numpy.isfinite(a) & numpy.isfinite(b), 0, a * b) + c
+    def compute(a, b, c):
+        a, b, c = numpy.broadcast_arrays(a, b, c)
+        fast = _ordinary(a) & _ordinary(b) & (_ordinary(c) | (c == 0))
+        result = _fused(a, b, c)
+        if not fast.all():
+            rest = ~fast
+            result[rest] = slow(a[rest], b[rest], c[rest])
+        return result
 
-    compute = _each(native, lambda a, b, c: exact.fma(a, b, c, mode))
     return _f64(machine, x, compute, 3)
+
+
+def _ordinary(a: numpy.ndarray) -> numpy.ndarray:
+    """Where products of two, and what they lose, neither overflow nor underflow."""
+    magnitude = numpy.abs(a)
+    return (magnitude > 2.0**-400) & (magnitude < 2.0**400)
+
+
+def _loose_fma(a: numpy.ndarray, b: numpy.ndarray, c: numpy.ndarray) -> numpy.ndarray:
+    """``a * b + c`` where one is infinite or NaN; a finite product takes no part in it."""
+    return numpy.where(numpy.isfinite(a) & numpy.isfinite(b), 0, a * b) + c
+
+
+def _fused(a: numpy.ndarray, b: numpy.ndarray, c: numpy.ndarray) -> numpy.ndarray:
+    """``a * b + c`` of ordinary numbers, to nearest (Boldo and Melquiond, 2008, algorithm Fma)."""
+    product = a * b
+    a_high, b_high = (_upper(value) for value in (a, b))
+    a_low, b_low = a - a_high, b - b_high
+    lost = a_low * b_low - (product - a_high * b_high - a_low * b_high - a_high * b_low)
+    small, small_lost = two_sum(c, lost)
+    total, total_lost = two_sum(product, small)
+    return total + odd_sum(small_lost, total_lost)
+
+
+def _upper(a: numpy.ndarray) -> numpy.ndarray:
+    """The upper 26 bits of the significand (Veltkamp and Dekker)."""
+    scaled = a * (2.0**27 + 1)
+    return scaled - (scaled - a)
 
 
 @form(f"div{RND}{F64}")

@@ -35,7 +35,7 @@ F16, BF16_TYPE = r"\.(?P<type>f16)(?P<pair>x2)?", r"\.(?P<type>bf16)(?P<pair>x2)
 #: Smallest normal number of f16.
 LEAST_F16 = 2.0**-14
 #: What TMA writes where a box reaches past the tensor's edge and the map asks for NaN; ``.oob``
-#: makes +0 of a product with it.
+#: makes +0 of a result with it.
 OOB_NAN = 0x7FF7
 _TWO = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply}
 
