@@ -123,7 +123,7 @@ def test_fma_of_ordinary_numbers(kind):
     assert got.tolist() == [form.round(value) for value in exact]
 
 
-@given(st.integers(2**26, 2**27 - 1), st.integers(2**26, 2**27 - 1), st.integers(0, 50))
+@given(st.integers(2**26, 2**27 - 1), st.integers(2**26, 2**27 - 1), st.integers(0, 120))
 @settings(max_examples=40, deadline=None)
 def test_fma_of_f64_decides_ties_by_what_lies_below(a, b, shift):
     # A product of odd numbers of 27 bits has 54 bits, or 53.
