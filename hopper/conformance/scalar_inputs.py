@@ -200,8 +200,12 @@ def _addend(rng, kind: str, a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray
 
 
 def _rounded_product(kind: str, a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+    """Bits of ``a * b``; the same NaN on every machine that makes the inputs."""
+    form = _FLOATS[kind]
     if kind == "bf16":
         wide = [(bits.astype(numpy.uint32) << numpy.uint32(16)).view("f4") for bits in (a, b)]
-        return ((wide[0] * wide[1]).view(numpy.uint32) >> numpy.uint32(16)).astype(numpy.uint16)
-    float_type = f"f{a.itemsize}"
-    return (a.view(float_type) * b.view(float_type)).view(a.dtype)
+        bits = ((wide[0] * wide[1]).view(numpy.uint32) >> numpy.uint32(16)).astype(numpy.uint16)
+    else:
+        bits = (a.view(f"f{a.itemsize}") * b.view(f"f{a.itemsize}")).view(a.dtype)
+    nan = bits & form.dtype.type(form.sign - 1) > form.first_special
+    return numpy.where(nan, form.dtype.type(form.sign - 1), bits)
