@@ -10,7 +10,7 @@ copy) waits in a queue, and the schedule says when it happens.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -207,14 +207,17 @@ class Machine:
         self.running[lanes] = False
         self._wait[lanes] = wait
         self._parked.setdefault(wait.key, []).append(self.lane[lanes])
+        self._tell("warp.wait", self._standing(self.lane[lanes]), on=wait.key)
 
     def wake(self, key: Hashable, *, advance: bool = False) -> None:
         """Unblock all lanes parked under ``key``; with ``advance`` past their instruction."""
         for lanes in self._parked.pop(key, ()):
+            stood = self._standing(lanes)
             self.running[lanes] = self.alive[lanes]
             self._wait[lanes] = None
             if advance:
                 self.pc[lanes] += 1
+            self._tell("warp.wake", stood)
 
     def parked(self, key: Hashable) -> numpy.ndarray:
         """Lanes that wait for ``key``."""
@@ -238,6 +241,10 @@ class Machine:
         self.alive[gone] = False
         self.running[gone] = False
         self._living -= gone.size
+        if self._living:
+            dead = ~self.alive.reshape(-1, WARP).any(axis=1)
+            warps = numpy.unique(gone // WARP)
+            self._tell("warp.exit", warps[dead[warps]])
         groups = numpy.unique(gone // WARPGROUP)
         for index, meeting in self._meeting.items():
             # Who waits for the gone may be complete now: let them look again.
@@ -259,6 +266,25 @@ class Machine:
             block, warp = lane // self.block_lanes, lane % self.block_lanes // WARP
             line = self.kernel.code[self.at].line
         self.trace.add(Event(self.steps, kind, block, warp, line, detail))
+
+    def keeps(self, kind: str, first: numpy.ndarray, reads: Iterable[int] = ()) -> None:
+        """Add to the trace what warps do again and again: one event as long as nothing else is.
+
+        ``first``: first lanes of the warps; ``reads``: what ``Trace.again`` gathers.
+        """
+        warps = (first.reshape(-1) // WARP).tolist()
+        if not self.trace.again(kind, warps, self.steps, reads):
+            again = {"times": 1, "until": self.steps, "reads": set(reads)}
+            self.event(kind, int(first.flat[0]), warps=warps, **again)
+
+    def _standing(self, lanes: numpy.ndarray) -> numpy.ndarray:
+        """Those warps of lanes, by number in the wave, of which no lane runs."""
+        warps = numpy.unique(lanes // WARP)
+        return warps[~self.running.reshape(-1, WARP)[warps].any(axis=1)]
+
+    def _tell(self, kind: str, warps: numpy.ndarray, **detail: object) -> None:
+        if warps.size:
+            self.event(kind, int(warps[0]) * WARP, warps=warps.tolist(), **detail)
 
     # ---- operands
 
@@ -325,38 +351,58 @@ class Machine:
         if self._queue and self._due():
             self._complete()
             return
+        picked = self._any_warp() if self.launch.schedule == "random" else self._all_in_step()
+        if picked:
+            self._segment(*picked)
+        else:
+            self._nothing_runs()
+
+    def _any_warp(self) -> tuple[Lanes, int, int, int] | None:
+        """Lanes of one warp, where they are, where they meet others, and how far they go."""
+        # Eight lanes are one word: to look at all of them costs little.
+        runs = self.running.view(numpy.uint64).reshape(-1, WARP // 8).any(axis=1)
+        warps = numpy.flatnonzero(runs)
+        if not warps.size:
+            return None
+        if self.steps >= self._look:
+            self._find_starved(numpy.where(self.running, self.pc, _NEVER))
+        warp = int(warps[self._random.randrange(warps.size)])
+        first = WARP * warp
+        span = slice(first, first + WARP)
+        mine = numpy.where(self.running[span], self.pc[span], _NEVER)
+        index = self._fair_front(mine, warp) if warp in self._starved else int(mine.min())
+        if self._random.random() < _ASTRAY:
+            index = self._random.choice(sorted(set(mine[mine < _NEVER].tolist())))
+        ahead = mine[mine > index]
+        lanes = _as_slice(first + numpy.flatnonzero(mine == index))
+        return (
+            lanes,
+            index,
+            int(ahead.min(initial=_NEVER)),
+            1 + int(self._random.expovariate(1 / 24)),
+        )
+
+    def _all_in_step(self) -> tuple[Lanes, int, int, int] | None:
+        """The same for every warp that is at the lowest counter."""
         pcs = numpy.where(self.running, self.pc, _NEVER)
         fronts = pcs.reshape(-1, WARP).min(axis=1)
         if self.steps >= self._look:
             self._find_starved(pcs)
         for warp in self._starved.tolist():
-            fronts[warp] = self._fair_front(pcs, warp)
-        if self.launch.schedule == "random":
-            warps = numpy.flatnonzero(fronts < _NEVER)
-            if not warps.size:
-                return self._nothing_runs()
-            warp = int(self._random.choice(warps.tolist()))
-            index, budget = int(fronts[warp]), 1 + int(self._random.expovariate(1 / 24))
-            mine = pcs[warp * WARP : (warp + 1) * WARP]
-            if self._random.random() < _ASTRAY:
-                index = self._random.choice(mine[mine < _NEVER].tolist())
-            lanes = warp * WARP + numpy.flatnonzero(mine == index)
-            ahead = mine[mine > index]
+            fronts[warp] = self._fair_front(pcs[warp * WARP : (warp + 1) * WARP], warp)
+        index = int(fronts.min())
+        if index == _NEVER:
+            return None
+        live = fronts < _NEVER
+        if (fronts[live] != index).any():
+            # Who has looped least goes first, so that a spinning warp starves no other.
+            least = int(self._turn[live].min())
+            index = int(fronts[live & (self._turn == least)].min())
+            lanes = numpy.flatnonzero((pcs == index) & numpy.repeat(fronts == index, WARP))
         else:
-            index, budget = int(fronts.min()), _NEVER
-            if index == _NEVER:
-                return self._nothing_runs()
-            live = fronts < _NEVER
-            if (fronts[live] != index).any():
-                # Who has looped least goes first, so that a spinning warp starves no other.
-                least = int(self._turn[live].min())
-                index = int(fronts[live & (self._turn == least)].min())
-                lanes = numpy.flatnonzero((pcs == index) & numpy.repeat(fronts == index, WARP))
-            else:
-                lanes = numpy.flatnonzero(pcs == index)
-            ahead = pcs[pcs > index]
-        stop = int(ahead.min()) if ahead.size else _NEVER
-        self._segment(_as_slice(lanes), index, stop, budget)
+            lanes = numpy.flatnonzero(pcs == index)
+        ahead = pcs[pcs > index]
+        return _as_slice(lanes), index, int(ahead.min(initial=_NEVER)), _NEVER
 
     def _find_starved(self, pcs: numpy.ndarray) -> None:
         """Find warps of which some lanes loop and loop while others could go on.
@@ -377,14 +423,12 @@ class Machine:
         )
         self._starved = numpy.flatnonzero(apart)
 
-    def _fair_front(self, pcs: numpy.ndarray, warp: int) -> int:
-        """Program counter of the lanes of a warp that have looped least."""
-        span = slice(warp * WARP, (warp + 1) * WARP)
-        mine = pcs[span]
+    def _fair_front(self, mine: numpy.ndarray, warp: int) -> int:
+        """Where the lanes of a warp are that have looped least, of counters ``mine``."""
         live = mine < _NEVER
         if not live.any():
             return _NEVER
-        laps = self._laps[span]
+        laps = self._laps[warp * WARP : (warp + 1) * WARP]
         return int(mine[live & (laps == laps[live].min())].min())
 
     def _due(self) -> bool:
@@ -522,6 +566,7 @@ class Machine:
                     ready.append(self.lane[span][mine])
         done = numpy.concatenate(ready) if ready else self.lane[:0]
         here[done] = False
+        stood = self._standing(done)
         self.running[done] = self.alive[done]
         self._wait[done] = None
         self.pc[done] = index + 1
@@ -533,6 +578,7 @@ class Machine:
         here[left] = True
         if left.size:
             self.park(left, Wait(key, lambda: _missing(size)))
+        self._tell("warp.wake", stood)
         return _as_slice(numpy.sort(done)) if done.size else None
 
     # ---- words
