@@ -2,8 +2,9 @@
 
 ``python -m hopper.conformance --out folder`` runs the cases on this machine's Hopper GPU and writes
 ``folder/<gpu>/conformance/<unit>.json``; ``python -m hopper.records merge folder`` installs it.
-Beside it, ``arrays-<unit>.zip`` holds the outputs themselves, for looking at a difference. A case
-is stale when its compiled kernel or its inputs changed since; then the recording says nothing.
+With ``--arrays``, ``arrays-<unit>.zip`` beside it holds the outputs themselves, for looking at a
+difference. A case is stale when its compiled kernel or its inputs changed since; then the recording
+says nothing.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def state(case: Case, recorded: Answers | None) -> str:
 # ---- recording, on a Hopper GPU -----------------------------------------------------------------
 
 
-def record(out: Path, wanted: list[str]) -> int:
+def record(out: Path, wanted: list[str], *, arrays: bool = False) -> int:
     """Run the cases of units on this GPU. Returns the exit status.
 
     Raises NoHopper without a GPU, and RecordError for a changed tree. A case that fails or hangs
@@ -161,8 +162,9 @@ def record(out: Path, wanted: list[str]) -> int:
             part = Path(folder) / "answers"
             while left := [name for name in names if name not in done and name not in lost]:
                 lost += _run_some(unit, left, done, part)
-            out.mkdir(parents=True, exist_ok=True)
-            shutil.make_archive(str(out / f"arrays-{unit}"), "zip", folder)
+            if arrays:
+                out.mkdir(parents=True, exist_ok=True)
+                shutil.make_archive(str(out / f"arrays-{unit}"), "zip", folder)
         found = Answers(unit, collect(gpu, nvrtc_version()), done)
         write_answers(found, path)
         print(f"{unit}: {len(done)} of {len(names)} cases answered", flush=True)
@@ -211,14 +213,16 @@ def run_part(unit: str, path: Path, names: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """``--out folder [unit …]``; ``--part`` is what the recorder starts itself."""
+    """``--out folder [--arrays] [unit …]``; ``--part`` is what the recorder starts itself."""
     try:
         match arguments:
             case ["--part", unit, path, *names]:
                 run_part(unit, Path(path), names)
                 return 0
             case ["--out", out, *wanted]:
-                return record(Path(out), list(wanted) or units_with_cases())
+                named = [unit for unit in wanted if unit != "--arrays"]
+                arrays = "--arrays" in wanted
+                return record(Path(out), named or units_with_cases(), arrays=arrays)
         print(__doc__)
         return 2
     except HopperError as error:
