@@ -21,6 +21,7 @@ from hopper.emulator.errors import (
     LaunchError,
     PtxError,
     StepLimit,
+    Stopped,
     Unsupported,
 )
 from hopper.emulator.hazards import ON_HAZARD, Hazard, HazardError, Hazards
@@ -40,6 +41,7 @@ __all__ = [
     "PtxError",
     "Run",
     "StepLimit",
+    "Stopped",
     "Unsupported",
 ]
 
@@ -55,7 +57,9 @@ class Run:
 
     ``counts``: executions of each opcode, counted once a warp. ``executed``: the same for each
     instruction of the kernel, in order. ``trace``: what happened, in order. ``steps``: NumPy
-    operations on groups of warps that it took. ``hazards``: broken rules, where they are collected.
+    operations on groups of warps that it took. ``hazards``: broken rules, where they are collected,
+    and warnings. ``completed``: False where one of them ended the run, as Fault, Deadlock and
+    StepLimit do: it is the last of ``hazards``, and arrays hold what was written until then.
     """
 
     counts: Counter[str]
@@ -63,6 +67,7 @@ class Run:
     trace: Trace
     steps: int
     hazards: tuple[Hazard, ...] = ()
+    completed: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ class Emulator:
     "eager" (at once) or "random". ``shared_skew``: bytes by which dynamic shared memory starts
     later, a multiple of 16: a kernel that needs more alignment than it asks for fails. A kernel is
     right only if every choice gives the same result. ``step_limit``: stops a kernel that spins.
-    ``on_hazard``: a broken rule is raised ("raise"), gathered into ``Run.hazards`` ("collect"), or
-    not looked for ("ignore").
+    ``on_hazard``: a broken rule is raised ("raise"), gathered into ``Run.hazards`` ("collect"; also
+    one that ends the run), or not looked for ("ignore"). Warnings are gathered and never raised.
     """
 
     schedule: str = "fixed"
@@ -102,7 +107,8 @@ class Emulator:
         ``shared_bytes``: dynamic shared memory of a block.
 
         Raises PtxError, Unsupported and LaunchError before anything is executed; Fault, Deadlock,
-        StepLimit and HazardError from an instruction, which they name.
+        StepLimit and HazardError from an instruction, which they name and have as ``hazard``, unless
+        hazards are collected.
         """
         if self.on_hazard not in ON_HAZARD:
             raise LaunchError(
@@ -125,16 +131,24 @@ class Emulator:
         trace, executed = Trace(), numpy.zeros(len(parsed.code), numpy.int64)
         hazards = Hazards(self.on_hazard == "collect", {})
         watched = None if self.on_hazard == "ignore" else hazards
-        steps = 0
+        steps, completed = 0, True
         size = launch.cluster_size
         wave = max(1, _wave_blocks(launch) // size) * size
         for first in range(0, launch.block_count, wave):
             blocks = range(first, min(first + wave, launch.block_count))
             machine = Machine(launch, blocks, trace, executed, watched)
-            machine.run()
+            try:
+                machine.run()
+            except Stopped as error:
+                if not hazards.collect:
+                    raise
+                hazards.end(error.hazard)
+                completed = False
             steps += machine.steps
+            if not completed:
+                break
         counts = counted([x.opcode for x in parsed.code], executed)
-        return Run(counts, executed, trace, steps, tuple(hazards.found.values()))
+        return Run(counts, executed, trace, steps, tuple(hazards.found.values()), completed)
 
 
 def _wave_blocks(launch) -> int:

@@ -4,7 +4,7 @@ Time is the machine's count of steps. ``known[t, s]`` is the latest time up to w
 ``s`` did happens before what thread ``t`` does now. A thread releases what it knows at a barrier or
 an mbarrier, and acquires what others released there; so knowledge travels as it does on the GPU.
 
-Besides the threads there are asynchronous sources: a wgmma warpgroup, the phases of an mbarrier
+Besides the threads there are asynchronous sources: a warp's wgmmas, the phases of an mbarrier
 that bytes are reported to, the bulk groups of a thread. Their time is a count of their own (retired
 groups, completed phases), and a column tells up to which one a thread knows that they are done.
 
@@ -105,9 +105,20 @@ class Clocks:
 
     def learn(self, lanes: numpy.ndarray, source: Hashable, count: int) -> None:
         """Lanes of one cluster know that an asynchronous source has done ``count``."""
+        self.learn_columns(lanes, self.column(int(lanes[0]) // self.lanes, source), count)
+
+    def learn_columns(self, lanes: numpy.ndarray, columns: int | numpy.ndarray, count: int) -> None:
+        """The same by columns: one for all lanes, or one a lane."""
         cluster, rows = self.place(lanes)
-        column = self.column(cluster, source)
-        self.known[cluster, rows, column] = numpy.maximum(self.known[cluster, rows, column], count)
+        known = self.known[cluster]
+        known[rows, columns] = numpy.maximum(known[rows, columns], count)
+
+    def warps(self, cluster: int, warpgroup: int) -> numpy.ndarray:
+        """Columns of the four warps of a warpgroup: each knows of its own wgmmas that they retired.
+
+        ``warpgroup``: in the cluster.
+        """
+        return numpy.array([self.column(cluster, ("wgmma", warpgroup, warp)) for warp in range(4)])
 
 
 def _widened(array: numpy.ndarray, width: int) -> numpy.ndarray:

@@ -10,24 +10,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hopper.emulator.errors import EmulatorError
+from hopper.emulator.ptx import Instruction
 
 ON_HAZARD = ("raise", "collect", "ignore")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A rule: what it demands, where it is written, and what to do where it is broken."""
+    """A rule: what it demands, where it is written, and what to do where it is broken.
+
+    ``warning``: the kernel is right on the hardware that was asked, and no document promises it; a
+    warning is listed and never raised.
+    """
 
     name: str
     rule: str
     source: str
     help: str
+    warning: bool = False
 
 
 _ASYNC = "PTX ISA, Memory Consistency Model: proxies"
 _WGMMA = "PTX ISA, Asynchronous wgmma instructions"
 _MBARRIER = "PTX ISA, mbarrier"
 _BULK = "PTX ISA, cp.async.bulk"
+_BAR = "PTX ISA, bar, barrier"
+_LAYOUT = "PTX ISA, Asynchronous wgmma instructions: shared memory layout, matrix descriptor"
+_SETMAXNREG = "PTX ISA, setmaxnreg"
+_ADDRESSES = "PTX ISA, Addresses as operands, Vectors and alignment"
+_CLUSTER = "CUDA C++ Programming Guide, distributed shared memory"
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -112,8 +123,104 @@ KINDS: dict[str, Kind] = {
         Kind(
             "peer-gone",
             "a block may leave only when no other block of its cluster accesses its shared memory",
-            "CUDA C++ Programming Guide, distributed shared memory",
+            _CLUSTER,
             "a cluster barrier at the end of the kernel",
+        ),
+        Kind(
+            "one-warp-release",
+            "each warp waits for its own groups: what one warp's wait_group says about the "
+            "operands that its warpgroup's other warps read, no document says",
+            _WGMMA,
+            "free the operands behind the wait_group of all four warps: let each warp arrive",
+            warning=True,
+        ),
+        Kind(
+            "swizzle-unaligned",
+            "a swizzled tile starts on a multiple of its swizzle atom (1024, 512 or 256 bytes for "
+            "a span of 128, 64 or 32), or the descriptor's base offset says how far behind one",
+            _LAYOUT,
+            "round the start of each stage up; without, writer and reader agree only because both "
+            "permute by absolute addresses (observed on an H200)",
+            warning=True,
+        ),
+        Kind(
+            "descriptor",
+            "a matrix descriptor's fields lie where the format has them, with values that its mode "
+            "allows",
+            _LAYOUT,
+            "mask the start address to 18 bits, shift lengths right by 4, build it in one function",
+        ),
+        Kind(
+            "shared-out-of-bounds",
+            "a block accesses only the shared memory that it was launched with",
+            "CUDA C++ Programming Guide, shared memory",
+            "pass more shared_bytes to the launch, or correct the address",
+        ),
+        Kind(
+            "global-out-of-bounds",
+            "a kernel accesses only the arrays that were passed to it",
+            "CUDA C++ Programming Guide, device memory accesses",
+            "guard the access at the edges of the problem, or pass a larger array",
+        ),
+        Kind(
+            "misaligned",
+            "an address is a multiple of the bytes that are accessed there",
+            _ADDRESSES,
+            "align the array, and keep the pitch of its rows a multiple of the access",
+        ),
+        Kind(
+            "tensor-map",
+            "a tensor map is passed by value in const __grid_constant__ memory, and is used with "
+            "the rank, the corners and the alignment that it was made for",
+            "PTX ISA, Tensors; CUDA driver API, Tensor Map Object Management",
+            "declare it const __grid_constant__, and pass &map",
+        ),
+        Kind(
+            "partial-warpgroup",
+            "wgmma and setmaxnreg are executed by all 128 threads of an aligned warpgroup, at one "
+            "instruction",
+            _WGMMA,
+            "branch on threadIdx.x / 128 only, and let no thread leave before",
+        ),
+        Kind(
+            "register-budget",
+            "the registers that warpgroups hold together are those that the block was launched "
+            "with",
+            _SETMAXNREG,
+            "let other warpgroups give up (dec) at least what this one takes (inc)",
+        ),
+        Kind(
+            "barrier-divergence",
+            "__syncthreads() is executed by all threads of the block, at one instruction",
+            _BAR,
+            "move it out of the branch, or use a named barrier with a count of threads",
+        ),
+        Kind(
+            "barrier-without-exited",
+            "a barrier of the whole block waits for all of its threads, and the documents say "
+            "nothing of those that have exited",
+            _BAR,
+            "let all threads reach it (an H200 counts the living only)",
+            warning=True,
+        ),
+        Kind(
+            "deadlock",
+            "whoever waits is woken: each phase gets its arrivals and bytes, each barrier its "
+            "threads",
+            _MBARRIER,
+            "compare parities, counts of arrivals and bytes with what the report says is missing",
+        ),
+        Kind(
+            "never-ends",
+            "a kernel ends",
+            "CUDA C++ Programming Guide",
+            "see which loop spins and who should end it; raise step_limit for a longer kernel",
+        ),
+        Kind(
+            "fault",
+            "an instruction does what its description allows",
+            "PTX ISA",
+            "see the message",
         ),
     )
 }
@@ -135,6 +242,11 @@ class Hazard:
     threads: str
     message: str
 
+    @property
+    def warning(self) -> bool:
+        """Whether the kernel is right all the same, on the hardware that was asked."""
+        return KINDS[self.kind].warning
+
     def __str__(self) -> str:
         where = self.source_line or f"PTX line {self.ptx_line}"
         return f"{where}: {self.kind}: {self.message} ({self.threads})"
@@ -148,6 +260,21 @@ class HazardError(EmulatorError):
         self.hazard = hazard
 
 
+def source_line(x: Instruction) -> str:
+    """Where the reader wrote an instruction: "kernel.cu:93", of the call if it came inlined.
+
+    Empty without line information.
+    """
+    if x.source is None:
+        return ""
+    return str(x.source.inlined_at or x.source)
+
+
+def hazard(kind: str, message: str, x: Instruction, threads: str) -> Hazard:
+    """The broken rule ``kind``, found out at ``x``."""
+    return Hazard(kind, KINDS[kind].rule, x.line, source_line(x), threads, message)
+
+
 @dataclass
 class Hazards:
     """Those found so far. ``collect``: go on behind one, instead of raising it."""
@@ -155,16 +282,20 @@ class Hazards:
     collect: bool
     found: dict[tuple[str, int], Hazard]
 
-    def report(
-        self, kind: str, told: str, ptx_line: int, source_line: str, threads: Callable[[], str]
-    ) -> None:
-        """Note a hazard, a kind once an instruction. Raises HazardError unless collecting."""
-        if (kind, ptx_line) in self.found:
+    def report(self, kind: str, told: str, x: Instruction, threads: Callable[[], str]) -> None:
+        """Note a hazard, a kind once an instruction.
+
+        Raises HazardError, unless collecting and for a warning.
+        """
+        if (kind, x.line) in self.found:
             return
         rule = KINDS[kind]
-        hazard = Hazard(
-            kind, rule.rule, ptx_line, source_line, threads(), f"{told}; {rule.rule}; {rule.help}"
-        )
-        self.found[kind, ptx_line] = hazard
-        if not self.collect:
-            raise HazardError(hazard)
+        found = hazard(kind, f"{told}; {rule.rule}; {rule.help}", x, threads())
+        self.found[kind, x.line] = found
+        if not self.collect and not rule.warning:
+            raise HazardError(found)
+
+    def end(self, last: Hazard) -> None:
+        """Note the hazard that ended the run, as the last."""
+        self.found.pop((last.kind, last.ptx_line), None)
+        self.found[last.kind, last.ptx_line] = last

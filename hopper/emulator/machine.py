@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import numpy
 
-from hopper.emulator.errors import Deadlock, Fault, StepLimit
-from hopper.emulator.hazards import Hazards
+from hopper.emulator.errors import Deadlock, Fault, StepLimit, Stopped
+from hopper.emulator.hazards import Hazards, hazard
 from hopper.emulator.instructions import Lanes, Rule, Step, rule_of, unsupported
 from hopper.emulator.launch import Launch
 from hopper.emulator.ptx import Address, Immediate, Instruction, Label, Not, Register, Sink, Symbol
@@ -46,10 +46,15 @@ U = TypeVar("U")
 
 @dataclass(frozen=True)
 class Wait:
-    """Why lanes are parked. ``key``: what wakes them; ``describe``: the words for a deadlock."""
+    """Why lanes are parked. ``key``: what wakes them; ``describe``: the words for a deadlock.
+
+    ``blame``: asked in a deadlock, which rule is broken (a key of ``hazards.KINDS``), and by which
+    instruction and lane, if not by the waiting ones (None); None where nothing more is known.
+    """
 
     key: Hashable
     describe: Callable[[], str]
+    blame: Callable[[], tuple[str, Instruction | None, int | None] | None] | None = None
 
 
 @dataclass(slots=True)
@@ -100,6 +105,7 @@ class Machine:
         self.shared = Shared(len(blocks), launch.shared_end)
         self.steps = 0
         self.at = 0
+        self.acting: Lanes | None = None
         self._living = int(self.alive.sum())
         self._turn = numpy.zeros(count // WARP, numpy.int64)
         self._laps = numpy.zeros(count, numpy.int64)
@@ -335,7 +341,7 @@ class Machine:
     def run(self) -> None:
         """Run until every thread has exited and every asynchronous copy has landed.
 
-        Raises Fault, Deadlock or StepLimit.
+        Raises Fault, Deadlock or StepLimit, each with its ``hazard``.
         """
         with numpy.errstate(all="ignore"):
             try:
@@ -343,8 +349,12 @@ class Machine:
                     self._turn_of_the_wheel()
                 while self._queue:
                     self._complete()
+                if self.watch:
+                    self.watch.ended()
             except Fault as error:
-                raise Fault(f"{error}\n{self._where()}") from None
+                raise self._named(Fault(f"{error}\n{self._where()}", error.kind)) from None
+            except StepLimit as error:
+                raise self._named(error) from None
 
     def _turn_of_the_wheel(self) -> None:
         self._picks += 1
@@ -439,6 +449,7 @@ class Machine:
     def _complete(self) -> None:
         """Let queued completions happen: any one at random, or else the oldest of every block."""
         self._picks = 0
+        self.acting = None
         if self.launch.tma == "random":
             _, happens = self._queue.pop(self._random.randrange(len(self._queue)))
             happens()
@@ -457,7 +468,7 @@ class Machine:
 
     def _nothing_runs(self) -> None:
         if not self._queue:
-            raise Deadlock(self._deadlock())
+            raise self._deadlock()
         self._complete()
 
     def _segment(self, lanes: Lanes, index: int, stop: int, budget: int) -> None:
@@ -497,6 +508,7 @@ class Machine:
                 index += 1
             elif op.rule.control or (op.rule.together and not _whole(active, op.rule.together)):
                 self.pc[lanes] = index + 1
+                self.acting = active
                 if op.rule.together and not _whole(active, op.rule.together):
                     active = self._gather(op, active)
                 if active is not None:
@@ -504,6 +516,7 @@ class Machine:
                 self._check_limit(limit)
                 return
             else:
+                self.acting = active
                 op.run(active)
                 index += 1
             if index >= stop or self.steps - first >= budget:
@@ -550,7 +563,8 @@ class Machine:
                     raise Fault(
                         f"{int(need[span].sum())} of 128 threads of warpgroup "
                         f"{group % (self.block_lanes // size)} execute it: a warpgroup is four "
-                        f"whole warps that are all there; keep all 128 threads alive"
+                        f"whole warps that are all there; keep all 128 threads alive",
+                        "partial-warpgroup",
                     )
                 ready.append(self.lane[span][here[span]])
                 continue
@@ -577,7 +591,7 @@ class Machine:
         self._parked[key] = [numpy.flatnonzero(here)]
         here[left] = True
         if left.size:
-            self.park(left, Wait(key, lambda: _missing(size)))
+            self.park(left, Wait(key, lambda: _missing(size), _PARTIAL.get(size)))
         self._tell("warp.wake", stood)
         return _as_slice(numpy.sort(done)) if done.size else None
 
@@ -594,31 +608,66 @@ class Machine:
         source = f"\n  CUDA source: {x.source}" if x.source else ""
         return f"  PTX line {x.line}: {x.text[:120]}{source}"
 
-    def _deadlock(self) -> str:
-        return (
+    def who(self, lanes: Lanes | None) -> str:
+        """Lanes in words: the first, and how many more; an asynchronous unit for None."""
+        if lanes is None:
+            return "a copy under way"
+        numbers = self.lane[lanes]
+        more = f" and {numbers.size - 1} more" if numbers.size > 1 else ""
+        return f"{self.place(int(numbers[0]))}{more}"
+
+    def _named(self, error: Stopped) -> Stopped:
+        """An error with the hazard that it is, of the instruction that executes."""
+        x = self.kernel.code[self.at]
+        error.hazard = hazard(error.kind, str(error), x, self.who(self.acting))
+        return error
+
+    def _deadlock(self) -> Deadlock:
+        """The report of all that waits. Whoever knows more than that it waits takes the blame."""
+        message = (
             "deadlock: every living warp waits, and no asynchronous copy is under way\n"
             + self._parked_warps()
         )
+        waiting = self._waiting()
+        lanes, kind, x, lane = waiting[0][0], "deadlock", None, None
+        for some, wait in waiting:
+            blamed = wait.blame() if wait.blame else None
+            if blamed:
+                lanes, (kind, x, lane) = some, blamed
+                break
+        error = Deadlock(message, kind)
+        x = x or self.kernel.code[int(self.pc[lanes[0]])]
+        threads = self.who(lanes if lane is None else numpy.array([lane]))
+        error.hazard = hazard(kind, message, x, threads)
+        return error
 
-    def _parked_warps(self) -> str:
-        lines = []
+    def _waiting(self) -> list[tuple[numpy.ndarray, Wait]]:
+        """Parked lanes of each warp, and why."""
+        found = []
         for warp in range(self.lane_count // WARP):
             span = slice(warp * WARP, (warp + 1) * WARP)
             waits = self._wait[span]
             for wait in dict.fromkeys(waits[self.alive[span]].tolist()):
-                if wait is None:
-                    continue
-                lanes = warp * WARP + numpy.flatnonzero(waits == wait)
-                lanes = lanes[self.alive[lanes]]
-                x = self.kernel.code[int(self.pc[lanes[0]])]
-                source = f" ({x.source})" if x.source else ""
-                block = self.launch.block_index(self.blocks[int(lanes[0]) // self.block_lanes])
-                in_block = warp % (self.block_lanes // WARP)
-                lines.append(
-                    f"  block {block} warp {in_block} ({lanes.size} threads) at PTX line {x.line}"
-                    f"{source}: {x.text[:70]}: {wait.describe()}"
-                )
+                if wait is not None:
+                    lanes = warp * WARP + numpy.flatnonzero(waits == wait)
+                    found.append((lanes[self.alive[lanes]], wait))
+        return found
+
+    def _parked_warps(self) -> str:
+        lines = []
+        for lanes, wait in self._waiting():
+            x = self.kernel.code[int(self.pc[lanes[0]])]
+            source = f" ({x.source})" if x.source else ""
+            block = self.launch.block_index(self.blocks[int(lanes[0]) // self.block_lanes])
+            in_block = int(lanes[0]) % self.block_lanes // WARP
+            lines.append(
+                f"  block {block} warp {in_block} ({lanes.size} threads) at PTX line {x.line}"
+                f"{source}: {x.text[:70]}: {wait.describe()}"
+            )
         return "\n".join(lines[:64] + ([f"  … and {len(lines) - 64} more"] if lines[64:] else []))
+
+
+_PARTIAL = {WARPGROUP: lambda: ("partial-warpgroup", None, None)}
 
 
 def _missing(size: int) -> str:

@@ -15,6 +15,7 @@ import numpy
 
 from hopper.emulator.errors import Fault
 from hopper.emulator.machine import Machine, Wait
+from hopper.emulator.ptx import Instruction
 
 #: Largest count of arrivals, and of bytes either way (PTX ISA, "Contents of the mbarrier object").
 MAX_COUNT = (1 << 20) - 1
@@ -82,7 +83,8 @@ class Mbarriers:
         if place in self._objects:
             raise Fault(
                 f"mbarrier.init of the {self.name(place)}, which is one already: what happens is "
-                f"undefined; execute mbarrier.inval first"
+                f"undefined; execute mbarrier.inval first",
+                "barrier-overwritten",
             )
         if not 1 <= count <= MAX_COUNT:
             raise Fault(
@@ -189,7 +191,11 @@ class Mbarriers:
             self.machine.event("mbarrier.wait", first, parity=wanted, **self._where(place))
             self.machine.park(
                 lanes[mine],
-                Wait(("mbarrier", place), lambda p=place, w=wanted: self.words(p, w)),
+                Wait(
+                    ("mbarrier", place),
+                    lambda p=place, w=wanted: self.words(p, w),
+                    lambda p=place: self._blame(p),
+                ),
             )
         return numpy.concatenate(gave_up)
 
@@ -201,13 +207,15 @@ class Mbarriers:
         if barrier is None:
             raise Fault(
                 f"there is no {self.name(place)}: it was never initialised, or was invalidated; "
-                f"one thread executes mbarrier.init, and the others come behind a barrier"
+                f"one thread executes mbarrier.init, and the others come behind a barrier",
+                "barrier-not-visible",
             )
         if int(self._words[place >> 3]) != barrier.word:
             raise Fault(
                 f"the {self.name(place)} was overwritten: its 8 bytes hold "
                 f"{int(self._words[place >> 3]):#018x}; keep data out of its memory, or execute "
-                f"mbarrier.inval before the memory is used for something else"
+                f"mbarrier.inval before the memory is used for something else",
+                "barrier-overwritten",
             )
         return barrier
 
@@ -225,6 +233,14 @@ class Mbarriers:
             f"{_lacks(barrier)}"
         )
 
+    def _blame(self, place: int) -> tuple[str, Instruction | None, int | None] | None:
+        """Why a phase never completes: all have arrived, and the bytes do not come out even."""
+        barrier = self._objects[place]
+        if barrier.pending or not barrier.tx:
+            return None
+        watch = self.machine.watch
+        return ("expect-tx", *(watch.announcer(place) if watch else (None, None)))
+
     def _where(self, place: int) -> dict[str, int]:
         block, address = divmod(place, self.machine.shared.window)
         return {"address": address, "owner": block}
@@ -239,6 +255,8 @@ class Mbarriers:
                 f"the {self.name(place)} has a tx-count of {barrier.tx}: it is at most {MAX_COUNT} "
                 f"bytes either way; announce and copy less in a phase"
             )
+        if bytes and self.machine.watch:
+            self.machine.watch.counted(place, barrier.tx)
         barrier.pending -= arrivals
         completed = barrier.pending == 0 and barrier.tx == 0
         if completed:

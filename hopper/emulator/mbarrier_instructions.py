@@ -87,7 +87,8 @@ def _present(machine: Machine, lanes: Lanes, places: numpy.ndarray) -> None:
             raise Fault(
                 f"the block of the {machine.unit(Mbarriers).name(int(places[at]))} has exited: "
                 f"its shared memory is gone; keep blocks alive by a cluster barrier "
-                f"({machine.place(int(machine.lane[lanes][at]))})"
+                f"({machine.place(int(machine.lane[lanes][at]))})",
+                "peer-gone",
             )
 
 
@@ -121,7 +122,7 @@ def inval(machine: Machine, x: Instruction) -> Step:
         for place, lane in zip(places(lanes).tolist(), machine.lane[lanes].tolist(), strict=True):
             barriers.inval(place)
             if machine.watch:
-                machine.watch.initialised(lane, place)
+                machine.watch.initialised(lane, place, alive=False)
 
     return step
 
@@ -141,6 +142,8 @@ def change_tx(machine: Machine, x: Instruction) -> Step:
         _present(machine, lanes, at)
         if machine.watch:
             machine.watch.used(machine.lane[lanes], at)
+            if x.parts[1] == "expect_tx":
+                machine.watch.announced(machine.lane[lanes], at)
         for place, n, lane in zip(at.tolist(), counts, machine.lane[lanes].tolist(), strict=True):
             change(place, n, lane)
 
@@ -181,6 +184,8 @@ def arrive(machine: Machine, x: Instruction) -> Step:
         who = machine.lane[lanes]
         if machine.watch:
             machine.watch.arrived(who, at, relaxed=x.has("relaxed"))
+            if expects:
+                machine.watch.announced(who, at)
         counts = machine.each(number, lanes) if number else numpy.ones(at.size, numpy.uint32)
         if silent and not expects and at.size > 1:
             at, who, counts = _merged(barriers, at, who, counts)

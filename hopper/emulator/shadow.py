@@ -1,7 +1,8 @@
 """Shared memory remembered: who accessed each piece last, and whether an access comes behind it.
 
 For every grain (the smallest piece that an instruction of the kernel stores) the shadow keeps its
-last writer and the readers since. An access is a hazard unless all it conflicts with is known to
+last writer and the readers since: of each warp which lanes read it last and when, and who read it
+before and is not known to have. An access is a hazard unless all it conflicts with is known to
 the accessing thread (``clocks``): so a race is found on schedules too on which it does no harm.
 """
 
@@ -16,7 +17,7 @@ from hopper.emulator.clocks import Clocks
 
 CHUNK = 16  # bytes that the asynchronous units move at least
 WARP, WARPGROUP = 32, 128
-_SEVERAL = WARP  # instead of a lane: more than one of the warp has read
+_LANES = numpy.arange(WARP)
 
 Report = Callable[[str, str, int], None]
 
@@ -46,8 +47,13 @@ class Shadow:
         self.written = numpy.zeros(size // grain, numpy.int32)
         self._warps = clocks.lanes // WARP
         self._size = size
-        self._read_at: numpy.ndarray | None = None
-        self._read_by: numpy.ndarray | None = None
+        #: Grains that are a live mbarrier.
+        self.barriers = numpy.zeros(size // grain, bool)
+        self._is_read = numpy.zeros(size // grain, bool)
+        self._read_at = numpy.zeros((self._warps, 0), numpy.int32)
+        self._read_by = numpy.zeros((self._warps, 0), numpy.uint32)
+        # Of (warp, grain): lanes whose read is older than the last, and not known to the last.
+        self._older: dict[tuple[int, int], dict[int, int]] = {}
         self._operands: numpy.ndarray | None = None
         self._bulk: list[BulkRead] = []
 
@@ -59,19 +65,34 @@ class Shadow:
         rows = lanes[:, None]
         self._tick(lanes, now)
         self._behind_write(rows, grains, "reads")
-        if self._read_at is None:
+        if not self._read_at.size:
             shape = (self._warps, self.writer.size)
             self._read_at = numpy.zeros(shape, numpy.int32)
-            self._read_by = numpy.zeros(shape, numpy.int8)
-        warp, lane = rows % self.clocks.lanes // WARP, (rows % WARP).astype(numpy.int8)
-        before, by = self._read_at[warp, grains], self._read_by[warp, grains]
-        mine = numpy.where((before == 0) | (by == lane), lane, numpy.int8(_SEVERAL))
-        self._read_by[warp, grains] = mine
-        # Two lanes of one instruction may read the same grain.
-        self._read_by[warp, grains] = numpy.where(
-            self._read_by[warp, grains] == mine, mine, numpy.int8(_SEVERAL)
-        )
+            self._read_by = numpy.zeros(shape, numpy.uint32)
+        warp = rows % self.clocks.lanes // WARP
+        bit = numpy.uint32(1) << (rows % WARP).astype(numpy.uint32)
+        at, by = self._read_at[warp, grains], self._read_by[warp, grains]
+        self._read_by[warp, grains] = bit
+        if lanes.size > 1 and (self._read_by[warp, grains] != bit).any():
+            # Several lanes read one grain.
+            numpy.bitwise_or.at(self._read_by, (warp, grains), bit)
         self._read_at[warp, grains] = now
+        self._is_read[grains] = True
+        left = numpy.where((at > 0) & (at < now), by & ~self._read_by[warp, grains], 0)
+        if left.any():
+            self._keep(rows, grains, at, left)
+
+    def _keep(self, rows, grains, at: numpy.ndarray, left: numpy.ndarray) -> None:
+        """Remember readers (masks ``left``, at times ``at``) that newer readers do not know of."""
+        for i, j in zip(*left.nonzero(), strict=True):
+            lane, time = int(rows[i, 0]), int(at[i, j])
+            cluster, row = lane // self.clocks.lanes, lane % self.clocks.lanes
+            first = row // WARP * WARP
+            known = self.clocks.known[cluster, row, first : first + WARP]
+            unknown = (int(left[i, j]) >> _LANES & 1).astype(bool) & (known < time)
+            if unknown.any():
+                older = self._older.setdefault((first // WARP, int(grains[i, j])), {})
+                older |= dict.fromkeys((first + numpy.flatnonzero(unknown)).tolist(), time)
 
     def write(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int) -> None:
         """Threads write ``size`` bytes each."""
@@ -82,16 +103,25 @@ class Shadow:
         self._behind_reads(rows, grains, self._known, "shared-race")
         self._behind_operands(lanes, grains)
         self._behind_bulk(lanes, places, size)
-        self.writer[grains] = rows % self.clocks.lanes
+        self._beside_barriers(int(lanes[0]), grains, "a thread stores to")
+        writer = rows % self.clocks.lanes
+        self.writer[grains] = writer
         self.written[grains] = now
-        if self._read_at is not None:
-            self._read_at[:, grains] = 0
+        if lanes.size > 1 and (other := self.writer[grains] != writer).any():
+            told = f"a thread writes what thread {int(self.writer[grains][other][0])} writes, too"
+            self.report("shared-race", told, _first(rows, other))
+        self._forget_reads(grains)
 
     def mark(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int) -> None:
         """Threads wrote ``size`` bytes each, in a way that raced with nobody."""
         grains = self._grains(places, size)
+        self._beside_barriers(int(lanes[0]), grains, "a thread stores to")
         self.writer[grains] = lanes[:, None] % self.clocks.lanes
         self.written[grains] = now
+
+    def guard(self, place: int, alive: bool) -> None:
+        """An mbarrier is made at a place, or invalidated there."""
+        self.barriers[self._range(place, place + 8)] = alive
 
     def visible(self, lanes: numpy.ndarray, places: numpy.ndarray, now: int) -> None:
         """Threads use mbarriers: what was written there last, their initialisation, is known."""
@@ -153,10 +183,10 @@ class Shadow:
         self._behind_reads(lanes[:, None], grains[None], self._fenced, "no-proxy-fence")
         self._behind_operands(lanes, grains[None])
         self._behind_bulk(lanes, numpy.array([start]), stop - start)
+        self._beside_barriers(lane, grains, "a copy writes to")
         self.writer[grains] = self.clocks.column(cluster, source)
         self.written[grains] = count
-        if self._read_at is not None:
-            self._read_at[:, grains] = 0
+        self._forget_reads(grains)
 
     # ---- comparisons
 
@@ -224,21 +254,53 @@ class Shadow:
             self.report("no-proxy-fence", told, lane)
 
     def _behind_reads(self, rows, grains, knows, kind: str) -> None:
-        if self._read_at is None:
+        if not self._is_read[grains].any():
             return
         for warp in range(self._warps):
             at = self._read_at[warp, grains]
             if not at.any():
                 continue
-            by = self._read_by[warp, grains].astype(numpy.int64)
-            first = warp * WARP
-            exact = knows(rows, first + numpy.minimum(by, WARP - 1))
-            all_of_it = knows(rows, first + numpy.arange(WARP)).min(axis=1)[:, None]
-            late = (at > 0) & (numpy.where(by == _SEVERAL, all_of_it, exact) < at)
+            known = knows(rows, warp * WARP + _LANES)
+            late = at > known.min(axis=1)[:, None]
+            if not late.any():
+                continue
+            row, _ = which = late.nonzero()
+            by = self._read_by[warp, grains][which][:, None] >> _LANES.astype(numpy.uint32) & 1
+            late[which] = ((known[row] < at[which][:, None]) & (by > 0)).any(axis=1)
             if late.any():
                 told = f"shared memory is overwritten that a thread of warp {warp} reads"
                 self.report(kind, told, _first(rows, late))
                 return
+        if self._older:
+            self._behind_older_reads(rows, grains, knows, kind)
+
+    def _behind_older_reads(self, rows, grains, knows, kind: str) -> None:
+        wanted = set(grains.reshape(-1).tolist())
+        for (warp, grain), readers in self._older.items():
+            if grain not in wanted:
+                continue
+            lane = rows[numpy.argwhere(grains == grain)[0][0]]
+            late = [
+                r for r, time in readers.items() if int(knows(lane, numpy.array([r]))[0]) < time
+            ]
+            if late:
+                told = f"shared memory is overwritten that a thread of warp {warp} reads"
+                self.report(kind, told, int(lane[0]))
+                return
+
+    def _forget_reads(self, grains: numpy.ndarray) -> None:
+        if not self._is_read[grains].any():
+            return
+        self._read_at[:, grains] = 0
+        self._is_read[grains] = False
+        if self._older:
+            gone = set(grains.reshape(-1).tolist())
+            self._older = {at: readers for at, readers in self._older.items() if at[1] not in gone}
+
+    def _beside_barriers(self, lane: int, grains: numpy.ndarray, does: str) -> None:
+        if self.barriers[grains].any():
+            told = f"{does} the 8 bytes of an mbarrier that is in use"
+            self.report("barrier-overwritten", told, lane)
 
     def _behind_operands(self, lanes: numpy.ndarray, grains: numpy.ndarray) -> None:
         if self._operands is None:
@@ -248,12 +310,18 @@ class Shadow:
             count = self._operands[group, chunks]
             if not count.any():
                 continue
-            cluster = int(lanes[0]) // self.clocks.lanes
-            column = self.clocks.column(cluster, ("wgmma", group))
-            late = self._known(lanes[:, None], column) < count
+            columns = self.clocks.warps(int(lanes[0]) // self.clocks.lanes, group)
+            known = self._known(lanes[:, None], columns)
+            all_of_it = known.min(axis=1)[:, None] < count
+            if not all_of_it.any():
+                continue
+            late = known.max(axis=1)[:, None] < count
+            told = f"shared memory is overwritten that a wgmma of warpgroup {group} may read"
             if late.any():
-                told = f"shared memory is overwritten that a wgmma of warpgroup {group} may read"
                 self.report("operand-overwritten", told, _first(lanes[:, None], late))
+            else:
+                told += "; not all of its warps are known to have waited"
+                self.report("one-warp-release", told, _first(lanes[:, None], all_of_it))
 
     def _behind_bulk(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int) -> None:
         for read in self._bulk:

@@ -97,6 +97,8 @@ class Transfers:
             for span in spans:
                 del self.in_flight[span]
             machine.event("tma.complete", issued_at=x.line, bytes=count)
+            if machine.watch:
+                machine.watch.landed(barrier)
             machine.unit(Mbarriers).complete_tx(barrier, count)
 
         machine.later(lands, writes[0] // machine.shared.window)

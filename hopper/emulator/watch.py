@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy
 
 from hopper.emulator.clocks import Clocks, Knowledge
+from hopper.emulator.departures import Departures
 from hopper.emulator.hazards import Hazards
 from hopper.emulator.instructions import Lanes
 from hopper.emulator.ptx import Instruction, Kernel
 from hopper.emulator.register_watch import RegisterWatch
-from hopper.emulator.shadow import CHUNK, WARPGROUP, Shadow
+from hopper.emulator.shadow import CHUNK, WARP, WARPGROUP, Shadow
 from hopper.emulator.types import is_type, width
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class Watch:
         self.registers = RegisterWatch(
             machine.kernel, machine.lane_count, self._report, lambda: machine.steps
         )
+        self.departures = Departures(machine, self.clocks, self._report)
+        machine.on_exit(self.departures.exited)
+        # Of each mbarrier: who announced bytes last, the bytes it lacks, copies on their way to it.
+        self._announced: dict[int, tuple[Instruction, int]] = {}
+        self._lacks: dict[int, int] = {}
+        self._under_way: dict[int, int] = {}
         self._arrived: dict[int, Knowledge] = {}
         self._released: dict[int, Knowledge] = {}
         self._phases: dict[int, int] = {}
@@ -86,6 +93,7 @@ class Watch:
         flag that threads build of such operations is not looked into.
         """
         self.shadow.mark(lanes, places, size, self.now)
+        self.departures.touched(lanes, places)
         for lane, place in zip(lanes.tolist(), places.tolist(), strict=True):
             one = numpy.array([lane])
             if place in self._updates:
@@ -105,11 +113,15 @@ class Watch:
 
     def read(self, lanes: Lanes, places: numpy.ndarray, size: int) -> None:
         """Lanes load ``size`` bytes each, from ``places`` of ``shared.bytes``."""
-        self.shadow.read(self.machine.lane[lanes], places, size, self.now)
+        lanes = self.machine.lane[lanes]
+        self.departures.touched(lanes, places)
+        self.shadow.read(lanes, places, size, self.now)
 
     def write(self, lanes: Lanes, places: numpy.ndarray, size: int) -> None:
         """Lanes store ``size`` bytes each."""
-        self.shadow.write(self.machine.lane[lanes], places, size, self.now)
+        lanes = self.machine.lane[lanes]
+        self.departures.touched(lanes, places)
+        self.shadow.write(lanes, places, size, self.now)
 
     def fence_proxy(self, lanes: Lanes) -> None:
         """``fence.proxy.async``: what lanes know of comes before asynchronous accesses."""
@@ -175,6 +187,9 @@ class Watch:
             released.add(self.clocks.nothing().known, released.fenced)
         released.known[column] = completed
         self._phases[place] = completed
+        if self._under_way.get(place):
+            told = "a phase completes while a copy that reports to its mbarrier is under way"
+            self._report_announced(place, told)
 
     def waited(self, lanes: numpy.ndarray, places: numpy.ndarray, done: numpy.ndarray) -> None:
         """Lanes ask whether phases of mbarriers have completed: ``done`` says which had."""
@@ -184,15 +199,48 @@ class Watch:
             if place in self._released:
                 self.clocks.acquire(lanes[places == place], self._released[place])
 
-    def initialised(self, lane: int, place: int) -> None:
+    def initialised(self, lane: int, place: int, *, alive: bool = True) -> None:
         """A thread initialises (or invalidates) an mbarrier: a write to its 8 bytes."""
+        if not alive:
+            self.shadow.guard(place, False)
         self.shadow.write(numpy.array([lane]), numpy.array([place]), 8, self.now)
-        for held in (self._arrived, self._released, self._phases):
+        self.shadow.guard(place, alive)
+        for held in (self._arrived, self._released, self._phases, self._announced, self._lacks):
             held.pop(place, None)
 
     def used(self, lanes: numpy.ndarray, places: numpy.ndarray) -> None:
         """Lanes use mbarriers: are their initialisations visible to them?"""
+        self.departures.touched(lanes, places)
         self.shadow.visible(lanes, places, self.now)
+
+    # ---- bytes that mbarriers wait for
+
+    def announced(self, lanes: numpy.ndarray, places: numpy.ndarray) -> None:
+        """Lanes tell mbarriers of bytes to come (``expect_tx``)."""
+        x = self.machine.kernel.code[self.machine.at]
+        for lane, place in zip(lanes.tolist(), places.tolist(), strict=True):
+            self._announced[place] = (x, lane)
+
+    def counted(self, place: int, lacks: int) -> None:
+        """An mbarrier counts bytes: ``lacks`` of them are missing now."""
+        self._lacks[place] = lacks
+
+    def landed(self, place: int) -> None:
+        """A copy has landed and is about to tell its mbarrier."""
+        self._under_way[place] -= 1
+
+    def announcer(self, place: int) -> tuple[Instruction | None, int | None]:
+        """Who announced bytes at an mbarrier last: the instruction, and the lane."""
+        return self._announced.get(place, (None, None))
+
+    def ended(self) -> None:
+        """The kernel is over: no mbarrier that copies reported to may lack bytes."""
+        for place in self._under_way:
+            if lacks := self._lacks.get(place):
+                told = f"the kernel ends, and {lacks} bytes of a phase have not come"
+                if lacks < 0:
+                    told = f"the kernel ends, and {-lacks} bytes have come that nobody announced"
+                self._report_announced(place, told)
 
     # ---- asynchronous units
 
@@ -205,37 +253,60 @@ class Watch:
         """
         span = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
         self.registers.issue(x, span, count)
+        place = int(self.machine.block[span][0]) * self.machine.shared.window
+        group = warpgroup % (self.cluster_lanes // WARPGROUP)
+        for warp in range(WARPGROUP // WARP):
+            lane = warpgroup * WARPGROUP + warp * WARP
+            self.departures.owes(lane, place, ("wgmma", group, warp), count, "a wgmma")
         for pieces in chunks:
             self.shadow.operand(self.machine.lane[span], pieces, count)
 
     def retired(self, warpgroup: int, count: int) -> None:
-        """A warpgroup has waited: its groups up to ``count`` have retired."""
+        """Each warp of a warpgroup has waited: its groups up to ``count`` have retired."""
         span = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
         self.registers.retire(span, count)
-        in_cluster = warpgroup % (self.cluster_lanes // WARPGROUP)
-        self.clocks.learn(self.machine.lane[span], ("wgmma", in_cluster), count)
+        columns = self.clocks.warps(*divmod(warpgroup, self.cluster_lanes // WARPGROUP))
+        self.clocks.learn_columns(self.machine.lane[span], columns.repeat(WARP), count)
+
+    def placed(self, lane: int, address: int, atom: int) -> None:
+        """A lane names a swizzled tile that starts at a shared address. ``atom``: bytes."""
+        if address % atom:
+            told = f"a tile starts at shared address {address:#x}, not on a multiple of {atom}"
+            self._report("swizzle-unaligned", told, lane)
 
     def copy_in(self, lane: int, start: int, stop: int, barrier: int) -> None:
         """A copy to shared memory starts; it lands before the mbarrier's phase is complete."""
-        self.used(numpy.array([lane]), numpy.array([barrier]))
+        one, at = numpy.array([lane]), numpy.array([barrier])
+        self.used(one, at)
         source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
+        cluster, row = divmod(lane, self.cluster_lanes)
+        known = self.clocks.known[cluster, row, self.clocks.column(cluster, source)]
+        if known < phase - 1:
+            told = "a phase may complete before a copy that reports to its mbarrier has started"
+            self._report_announced(barrier, told)
+        self._under_way[barrier] = self._under_way.get(barrier, 0) + 1
+        self.departures.touched(one, numpy.array([start]), copies=True)
+        self.departures.owes(lane, barrier, source, phase, "a copy into its shared memory")
         self.shadow.async_write(lane, start, stop, source, phase, self.now)
 
     def stored_remotely(self, lane: int, start: int, stop: int, barrier: int) -> None:
         """``st.async`` or ``red.async`` starts; it lands before the phase is complete."""
         self.used(numpy.array([lane]), numpy.array([barrier]))
         source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
+        self.departures.owes(lane, barrier, source, phase, "a store into its shared memory")
         self.shadow.remote_write(lane, start, stop, source, phase, self.now)
 
     def copy_from_peer(self, lane: int, start: int, stop: int, barrier: int) -> None:
         """Such a copy also reads shared memory, until the same phase is complete."""
         source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
         line = self.machine.kernel.code[self.machine.at].line
+        self.departures.owes(lane, start, source, phase, "a copy out of its shared memory")
         self.shadow.bulk_read(lane, start, stop, phase, source, line)
 
     def copy_out(self, lane: int, start: int, stop: int, count: int, line: int) -> None:
         """A copy from shared memory starts, of the bulk group that completes as ``count``."""
         source = ("bulk", lane % self.cluster_lanes)
+        self.departures.owes(lane, start, source, count, "a copy out of its shared memory")
         self.shadow.bulk_read(lane, start, stop, count, source, line)
 
     def copied_out(self, lane: int, count: int) -> None:
@@ -257,10 +328,18 @@ class Watch:
             return [lanes]
         return [lanes[cluster == one] for one in numpy.unique(cluster)]
 
-    def _report(self, kind: str, told: str, lane: int) -> None:
-        x = self.machine.kernel.code[self.machine.at]
-        source = str(x.source) if x.source else ""
-        self.hazards.report(kind, told, x.line, source, lambda: self.machine.place(lane))
+    def _report_announced(self, place: int, told: str) -> None:
+        """An mbarrier's bytes are wrong: tell of who announced them, if anybody did."""
+        x, lane = self.announcer(place)
+        if x is None:
+            x, lane = self.machine.kernel.code[self.machine.at], 0
+        self._report("expect-tx", told, lane, x)
+
+    def _report(self, kind: str, told: str, lane: int, x: Instruction | None = None) -> None:
+        x = x or self.machine.kernel.code[self.machine.at]
+        if (kind, x.line) not in self.hazards.found:
+            self.machine.event("hazard", lane, hazard=kind)
+        self.hazards.report(kind, told, x, lambda: self.machine.place(lane))
 
 
 def grain_of(kernel: Kernel) -> int:
