@@ -120,14 +120,16 @@ cluster_ring(const unsigned* a, unsigned* out) {
 }
 
 // Threads that have exited are not waited for. `exits`: the round before which a thread leaves.
-// Output `out` (thread): rounds that it took part in.
+// It leaves by exit: behind a return, the compiler lets it wait for the rest of its warp (BSYNC), and
+// that waits for it at the barrier, for ever. Output `out` (thread): rounds that it took part in.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
 cluster_exits(const unsigned* exits, unsigned* out) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned last = exits[i];
   for (unsigned round = 0; round < 3; ++round) {
-    if (exits[i] == round) {
+    if (last == round) {
       out[i] = round;
-      return;
+      asm volatile("exit;" ::: "memory");
     }
     asm volatile("barrier.cluster.arrive;" ::: "memory");
     asm volatile("barrier.cluster.wait;" ::: "memory");
