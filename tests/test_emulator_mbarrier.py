@@ -85,6 +85,32 @@ def test_every_answer_of_a_script(script):
     assert (parity_in(words[0, :, 0]) == got[0, :, 0]).all()
 
 
+# Upper halves of the states of a script's arrivals, as an H200 returned them.
+STATES = {
+    "expect_last": [0x7FFFF800],
+    "arrive_tx_last": [0x7FFFF800, 0xFFFFF800],
+    "bytes": [0x7FFFF3FF, 0x7FFFF800, 0xFFFFF000, 0xFFFFF800],
+    "most_arrivals": [0x00000800, 0x00001000, 0x7FFFF800, 0x80000800, 0x00000800, 0x7FFFF800,
+                      0xFFFFF800],
+    "most_bytes": [0x7FFFF1FF, 0x7FFFF9FF, 0xFFFFF000],
+    "drops": [0x7FFFE800, 0x7FFFF000, 0x7FFFF800, 0xFFFFF800, 0x7FFFF800],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_states_are_those_of_the_hardware(name):
+    table = scripts([list(WRITTEN[name])])
+    words = numpy.zeros((1, len(table[0]), 2), numpy.uint64)
+    answers = numpy.zeros((1, len(table[0]), 5), numpy.uint32)
+    launch("mbarrier", "mbarrier_script", table, answers, words, threads=1)
+    arrivals = [
+        at
+        for at, (kind, _) in enumerate(WRITTEN[name])
+        if kind not in ("look", "expect", "complete")
+    ]
+    assert (words[0, arrivals, 1] >> numpy.uint64(32)).tolist() == STATES[name]
+
+
 @given(
     st.integers(1, MAX_COUNT),
     st.integers(0, MAX_COUNT),

@@ -41,7 +41,9 @@ __device__ inline unsigned try_state(unsigned barrier, unsigned long long state)
 // A block of one thread runs a script. `scripts` (block, LENGTH, 2): operation and operand; the
 // first line's operand is the count to initialise with. Outputs `answers` (block, LENGTH, 5):
 // test_wait of parity 0 and 1, of the last state, its pending count, try_wait of a completed state;
-// `words` (block, LENGTH, 2): the object and the last state.
+// `words` (block, LENGTH, 2), not compared: the object as an ordinary load sees it, which is what
+// lay there before (the barrier's own unit keeps it while it lives), and the last state, of which
+// the instruction writes the upper half only.
 constexpr int LENGTH = 32;
 extern "C" __global__ void
 mbarrier_script(const unsigned* scripts, unsigned* answers, unsigned long long* words) {
