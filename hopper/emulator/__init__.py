@@ -107,8 +107,8 @@ class Emulator:
         ``shared_bytes``: dynamic shared memory of a block.
 
         Raises PtxError, Unsupported and LaunchError before anything is executed; Fault, Deadlock,
-        StepLimit and HazardError from an instruction, which they name and have as ``hazard``, unless
-        hazards are collected.
+        StepLimit and HazardError from an instruction, which they name and have as ``hazard``,
+        unless hazards are collected.
         """
         if self.on_hazard not in ON_HAZARD:
             raise LaunchError(

@@ -15,6 +15,7 @@ import numpy
 
 from hopper.emulator.clocks import Knowledge
 from hopper.emulator.errors import Fault
+from hopper.emulator.flow import reaches
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.machine import WARP, Machine, Wait
 from hopper.emulator.ptx import Immediate, Instruction
@@ -112,8 +113,10 @@ class BlockBarriers:
                 key = None
                 if how.kind != "arrive":
                     key = ("bar", one, number)
-                    words = partial(self._words, one, number)
-                    self.machine.park(some, Wait(key, words))
+                    words, blame = partial(self._words, one, number), partial(self._blame, one)
+                    self.machine.park(
+                        some, Wait(key, words, partial(blame, threads, self.machine.at))
+                    )
                 self._join(one, number, threads, warps[now], [(how, some)], key)
 
     def _room(self, block: int, number: int, threads: int) -> int:
@@ -138,10 +141,13 @@ class BlockBarriers:
             raise Fault(
                 f"threads of one warp reach barrier {number} by different instructions ({who}), "
                 f"and these are .aligned: all threads of a warp execute the same one; move it out "
-                f"of the branch, or use barrier.sync, which is not .aligned"
+                f"of the branch, or use barrier.sync, which is not .aligned",
+                "barrier-divergence",
             )
         waits = how.kind != "arrive"
-        machine.park(lanes, Wait(("bar.part", warp, waits), partial(self._part_words, warp)))
+        blame = partial(self._blame, warp // self.warps_a_block, threads, machine.at)
+        words = partial(self._part_words, warp)
+        machine.park(lanes, Wait(("bar.part", warp, waits), words, blame))
         self._complete_warp(warp)
 
     def _complete_warp(self, warp: int) -> None:
@@ -210,6 +216,8 @@ class BlockBarriers:
         barrier = self._active[block, number]
         if len(barrier.warps) < self._expected(block, barrier):
             return
+        if self.machine.watch and not barrier.threads:
+            self._tell_of_exited(block, barrier)
         del self._active[block, number]
         for key in barrier.keys:
             self.machine.wake(key, advance=True)
@@ -239,6 +247,22 @@ class BlockBarriers:
             self._complete(block, number)
 
     # ---- words
+
+    def _blame(self, block: int, threads: int, index: int) -> tuple[str, None, None] | None:
+        """Whether threads of the block wait elsewhere, and cannot come to this instruction."""
+        machine, size = self.machine, self.machine.block_lanes
+        mine = slice(block * size, (block + 1) * size)
+        pcs = set(machine.pc[mine][machine.alive[mine]].tolist())
+        if threads or all(reaches(machine.kernel, pc, {index}) for pc in pcs):
+            return None
+        return ("barrier-divergence", None, None)
+
+    def _tell_of_exited(self, block: int, barrier: _Barrier) -> None:
+        machine, size = self.machine, self.machine.block_lanes
+        mine = slice(block * size, block * size + machine.launch.threads)
+        if barrier.waiting and not machine.alive[mine].all():
+            at = machine.kernel.code[int(machine.pc[barrier.waiting[0][0]])]
+            machine.watch.left_out(int(machine.lane[mine][~machine.alive[mine]][0]), at)
 
     def _words(self, block: int, number: int) -> str:
         barrier = self._active[block, number]

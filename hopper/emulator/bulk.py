@@ -167,7 +167,8 @@ class _Operands:
             if size % _UNIT:
                 raise Fault(
                     f"size {size}: a bulk copy moves a multiple of {_UNIT} bytes; round it up, and "
-                    f"pad the arrays ({machine.place(lane)})"
+                    f"pad the arrays ({machine.place(lane)})",
+                    "misaligned",
                 )
         target, source = self.target(lanes).tolist(), self.source(lanes).tolist()
         barrier = self.barrier(lanes).tolist() if self.barrier else [0] * len(numbers)

@@ -171,7 +171,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             "tensor-map",
             "a tensor map is passed by value in const __grid_constant__ memory, and is used with "
-            "the rank, the corners and the alignment that it was made for",
+            "the rank that it was made for and with corners that TMA accepts",
             "PTX ISA, Tensors; CUDA driver API, Tensor Map Object Management",
             "declare it const __grid_constant__, and pass &map",
         ),

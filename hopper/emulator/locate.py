@@ -184,6 +184,7 @@ def _refuse_shared(
     value = int(wide[at])
     rank, offset = value >> RANK_SHIFT, value & ((1 << RANK_SHIFT) - 1)
     blocks, own, end = machine.launch.cluster_size, int(machine.rank[lane]), machine.shared.end
+    kind = "shared-out-of-bounds"
     if value < 0 or value >> 32:
         why = (
             "no address of shared memory; a generic pointer becomes one by cvta.to.shared "
@@ -200,13 +201,15 @@ def _refuse_shared(
             f"its own; use .shared::cluster"
         )
     elif offset & (size - 1):
+        kind = "misaligned"
         why = f"not a multiple of the {size} bytes that are accessed; align it"
     else:
         why = (
             f"outside: {size} bytes at {offset:#x}, and the block owns {SYSTEM_SHARED_BYTES:#x} up "
             f"to {end:#x}; pass more shared_bytes to the launch, or correct the address"
         )
-    raise Fault(f"shared address {value & (1 << 64) - 1:#x} is {why} ({machine.place(lane)})")
+    address = value & (1 << 64) - 1
+    raise Fault(f"shared address {address:#x} is {why} ({machine.place(lane)})", kind)
 
 
 def _window(machine: Machine, space: str, size: int) -> Locate:

@@ -188,7 +188,8 @@ class Machine:
             bad = int(wide[(wide & (size - 1)) != 0].flat[0])
             raise Fault(
                 f"shared address {bad:#x} is not a multiple of the {size} bytes that are "
-                f"accessed; align it"
+                f"accessed; align it",
+                "misaligned",
             )
         return self.shared_place(lanes, wide, size)
 
@@ -202,7 +203,8 @@ class Machine:
             bad = int(wide.flat[int(numpy.argmax(rank))])
             raise Fault(
                 f"shared address {bad:#x} names rank {bad >> RANK_SHIFT} of a cluster of "
-                f"{clusters}; map addresses with mapa, and ranks below the cluster's size"
+                f"{clusters}; map addresses with mapa, and ranks below the cluster's size",
+                "shared-out-of-bounds",
             )
         block = self.block[lanes]
         return (block - block % clusters + rank) * self.shared.window + offset

@@ -161,9 +161,11 @@ def _no_row(machine: Machine, x: Instruction, lanes: numpy.ndarray, offset: nump
     if bad % ROW_BYTES:
         return Fault(
             f"shared address {bad:#x} ({who}) is not a multiple of 16, and a row of a matrix is 16 "
-            f"bytes; align the array, and keep the pitch of its rows a multiple of 16 bytes"
+            f"bytes; align the array, and keep the pitch of its rows a multiple of 16 bytes",
+            "misaligned",
         )
     return Fault(
         f"a row of 16 bytes at shared address {bad:#x} ({who}): the block owns "
-        f"{SYSTEM_SHARED_BYTES:#x} up to {end:#x}; correct the address, or give the array more rows"
+        f"{SYSTEM_SHARED_BYTES:#x} up to {end:#x}; correct the address, or give it more rows",
+        "shared-out-of-bounds",
     )

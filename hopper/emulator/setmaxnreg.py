@@ -55,7 +55,8 @@ class RegisterPools:
         if count > owned:
             raise Fault(
                 f"setmaxnreg.dec to {count}: {self._name(group)} has {owned} registers a thread; "
-                f"dec lowers their number, inc raises it"
+                f"dec lowers their number, inc raises it",
+                "register-budget",
             )
         block = self.block_of(group)
         self.owned[group] = count
@@ -68,7 +69,8 @@ class RegisterPools:
         if count < owned:
             raise Fault(
                 f"setmaxnreg.inc to {count}: {self._name(group)} has {owned} registers a thread; "
-                f"inc raises their number, dec lowers it"
+                f"inc raises their number, dec lowers it",
+                "register-budget",
             )
         block, wanted = self.block_of(group), (count - owned) * WARPGROUP
         if wanted > self.free[block]:
@@ -93,6 +95,10 @@ class RegisterPools:
 
     def _name(self, group: int) -> str:
         return f"warpgroup {group % (self.machine.block_lanes // WARPGROUP)}"
+
+
+def _blame() -> tuple[str, None, None]:
+    return ("register-budget", None, None)
 
 
 @executes(
@@ -121,7 +127,7 @@ def setmaxnreg(machine: Machine, x: Instruction) -> Step:
             elif not pools.increase(group, count):
                 mine = number[number // WARPGROUP == group]
                 key = ("registers", pools.block_of(group))
-                machine.park(mine, Wait(key, partial(pools.words, group, count)))
+                machine.park(mine, Wait(key, partial(pools.words, group, count), _blame))
                 # It counts as executed when it gets what it asks for.
                 machine.executed[machine.at] -= WARPGROUP // WARP
 

@@ -280,10 +280,7 @@ class Shadow:
             if grain not in wanted:
                 continue
             lane = rows[numpy.argwhere(grains == grain)[0][0]]
-            late = [
-                r for r, time in readers.items() if int(knows(lane, numpy.array([r]))[0]) < time
-            ]
-            if late:
+            if any(int(knows(lane, numpy.array([r]))[0]) < at for r, at in readers.items()):
                 told = f"shared memory is overwritten that a thread of warp {warp} reads"
                 self.report(kind, told, int(lane[0]))
                 return

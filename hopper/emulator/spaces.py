@@ -118,7 +118,9 @@ class Global:
             if bad.any():
                 at = int(which[bad.argmax()])
                 thread = f" ({who(at)})" if who else ""
-                raise Fault(self._wrong(int(address[at]), size) + thread)
+                aligned = buffer is None or not int(address[at]) & (size - 1)
+                kind = "global-out-of-bounds" if aligned else "misaligned"
+                raise Fault(self._wrong(int(address[at]), size) + thread, kind)
             found.append((buffer, offset, which))
         return found
 
@@ -185,7 +187,8 @@ class Shared:
             raise Fault(
                 f"{size} bytes at shared address {bad:#x}: the block owns "
                 f"{SYSTEM_SHARED_BYTES:#x} up to {self.end:#x}; pass more shared_bytes to the "
-                f"launch, or correct the address"
+                f"launch, or correct the address",
+                "shared-out-of-bounds",
             )
 
 

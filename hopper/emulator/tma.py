@@ -29,6 +29,7 @@ from hopper.emulator.transfers import (
     require_own,
     shared_place,
 )
+from hopper.swizzle import atom_bytes
 
 # Bytes that a box's place in shared memory is a multiple of (CUDA Programming Guide, "Alignment
 # requirements for multi-dimensional bulk tensor asynchronous copy operations"; so it is without a
@@ -64,7 +65,8 @@ class TensorMaps:
         if boxes.rank != rank:
             raise Fault(
                 f"a map of {boxes.rank} axes is used with {rank} coordinates (.{rank}d): both "
-                f"are the tensor's rank; change the opcode, or the array that the host mapped"
+                f"are the tensor's rank; change the opcode, or the array that the host mapped",
+                "tensor-map",
             )
         return boxes
 
@@ -82,7 +84,8 @@ class TensorMaps:
                 f"the map was passed by pointer ({launch.memory.place(address)}); pass it by "
                 f"value, as const __grid_constant__"
             )
-        raise Fault(f"no tensor map at {address:#x}: {why} ({self.machine.place(lane)})")
+        place = self.machine.place(lane)
+        raise Fault(f"no tensor map at {address:#x}: {why} ({place})", "tensor-map")
 
 
 class _Box:
@@ -127,12 +130,14 @@ def _require_corner(
         raise Fault(
             f"corner {corner}: the last coordinate is byte {last} of a row, and TMA requires a "
             f"multiple of {PIECE.itemsize}; begin at a multiple of {PIECE.itemsize // itemsize} "
-            f"elements ({machine.place(lane)})"
+            f"elements ({machine.place(lane)})",
+            "tensor-map",
         )
     if writes and min(corner) < 0:
         raise Fault(
             f"corner {corner}: a store or a reduction begins at no negative coordinate, as a load "
-            f"may; begin at 0, with a smaller box ({machine.place(lane)})"
+            f"may; begin at 0, with a smaller box ({machine.place(lane)})",
+            "tensor-map",
         )
 
 
@@ -173,6 +178,8 @@ def _load(machine: Machine, x: Instruction) -> Step:
             size = boxes.span
             place = shared_place(machine, lane, target, size, ALIGNMENT, "destination")
             at = barrier_place(machine, lane, told, target)
+            if machine.watch and boxes.tensor.swizzle:
+                machine.watch.placed(lane, target, atom_bytes(boxes.tensor.swizzle))
 
             def move(boxes=boxes, corner=corner, place=place) -> None:
                 boxes.scatter(pieces, place, boxes.read(corner))
@@ -203,6 +210,8 @@ def _store(
             require_own(machine, lane, address, "source")
             size = boxes.span
             place = shared_place(machine, lane, address, size, ALIGNMENT, "source")
+            if machine.watch and boxes.tensor.swizzle:
+                machine.watch.placed(lane, address, atom_bytes(boxes.tensor.swizzle))
             combine = _reduction(machine, lane, boxes, op) if op else None
             what = f"reduce.{op}" if op else "store"
             machine.event(

@@ -201,20 +201,23 @@ def shared_place(
     if address % multiple:
         raise Fault(
             f"{what} {address:#x} is not a multiple of {multiple} bytes, which TMA requires; "
-            f"align it ({machine.place(lane)})"
+            f"align it ({machine.place(lane)})",
+            "misaligned",
         )
     offset, rank = address & _OFFSET_IN_BLOCK, address >> RANK_SHIFT
     shared, cluster = machine.shared, machine.launch.cluster_size
     if rank >= cluster:
         raise Fault(
             f"{what} {address:#x} names rank {rank} of a cluster of {cluster}: it is no shared "
-            f"address; convert generic addresses with cvta.to.shared ({machine.place(lane)})"
+            f"address; convert generic addresses with cvta.to.shared ({machine.place(lane)})",
+            "shared-out-of-bounds",
         )
     if offset < SYSTEM_SHARED_BYTES or offset + size > shared.end:
         raise Fault(
             f"{what} {address:#x}: the {size} bytes from there are not all the block's, which owns "
             f"{SYSTEM_SHARED_BYTES:#x} up to {shared.end:#x}; pass more shared_bytes to the "
-            f"launch, or correct the address ({machine.place(lane)})"
+            f"launch, or correct the address ({machine.place(lane)})",
+            "shared-out-of-bounds",
         )
     block = lane // machine.block_lanes
     return (block - block % cluster + rank) * shared.window + offset
@@ -228,21 +231,24 @@ def global_bytes(machine: Machine, lane: int, address: int, size: int, what: str
     if address % 16:
         raise Fault(
             f"{what} {address:#x} is not a multiple of 16 bytes, which a bulk copy requires; start "
-            f"at one ({machine.place(lane)})"
+            f"at one ({machine.place(lane)})",
+            "misaligned",
         )
     memory = machine.launch.memory
     number, offset = address >> GLOBAL_SHIFT, address & _OFFSET_IN_BUFFER
     if not 1 <= number <= len(memory.buffers):
         raise Fault(
             f"{what} {address:#x} lies in no array of this launch: {memory.place(address)} "
-            f"({machine.place(lane)})"
+            f"({machine.place(lane)})",
+            "global-out-of-bounds",
         )
     buffer = memory.buffers[number - 1]
     if offset + size > buffer.bytes.size:
         raise Fault(
             f"{what}: {size} bytes at byte {offset} of {buffer.name}, which has "
             f"{buffer.bytes.size}: out of bounds; copy less, or pass a larger array "
-            f"({machine.place(lane)})"
+            f"({machine.place(lane)})",
+            "global-out-of-bounds",
         )
     return buffer.bytes[offset : offset + size]
 

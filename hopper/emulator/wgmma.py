@@ -28,6 +28,7 @@ from hopper.emulator.ptx import Immediate, Instruction, Operand, Vector
 from hopper.emulator.spaces import SYSTEM_SHARED_BYTES
 from hopper.emulator.tensorcore import multiply_add
 from hopper.errors import ProblemError
+from hopper.swizzle import atom_bytes
 
 ROWS = 64
 _FP8, _INT8 = ("e4m3", "e5m2"), ("s8", "u8")
@@ -232,6 +233,8 @@ class _SharedOperand:
             if high >= machine.launch.shared_end or low < SYSTEM_SHARED_BYTES:
                 raise self._outside(value, low, high)
             found.append(chunks)
+            if machine.watch and (behind := _behind_atom(value)):
+                machine.watch.placed(int(first.flat[0]), *behind)
         block = machine.block[first.reshape(-1)] * (machine.shared.window // UNIT_BYTES)
         chunks = numpy.stack(found) + block.reshape(-1, *[1] * found[0].ndim)
         pieces = machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[chunks]
@@ -248,8 +251,18 @@ class _SharedOperand:
             f"{it.leading}, stride byte offset {it.stride}, swizzle {it.swizzle}) makes "
             f"{self.rows} rows reach from {low:#x} to {high:#x}, and the block owns shared "
             f"addresses {SYSTEM_SHARED_BYTES:#x} up to {machine.launch.shared_end:#x}; correct "
-            f"start or offsets, or give the tile more shared memory"
+            f"start or offsets, or give the tile more shared memory",
+            "shared-out-of-bounds",
         )
+
+
+@lru_cache(maxsize=8192)
+def _behind_atom(value: int) -> tuple[int, int] | None:
+    """Start of a tile and bytes of its swizzle atom, where its rows do not start with an atom's."""
+    it = decode(value)
+    rows = it.start - 128 * it.base_offset & -128
+    atom = atom_bytes(it.swizzle) if it.swizzle else 128
+    return (rows, atom) if rows % atom else None
 
 
 @lru_cache(maxsize=8192)
@@ -268,7 +281,7 @@ def _chunks(value: int, rows: int, item_bytes: int, major: Major) -> tuple[numpy
     try:
         address = decode(value).address(r, k, major=major, item_bytes=item_bytes)
     except ProblemError as error:
-        raise Fault(str(error)) from None
+        raise Fault(str(error), "descriptor") from None
     chunks = address // UNIT_BYTES
     chunks.setflags(write=False)
     return chunks, int(address.min()), int(address.max()) + UNIT_BYTES - 1
