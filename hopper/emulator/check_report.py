@@ -81,9 +81,10 @@ class Findings:
         message = hazard.message.removesuffix(f"; {kind.rule}; {kind.help}")
         told, *more = message.splitlines()
         who, help_ = _THREAD.search(told), kind.help
-        told = _THREAD.sub("", told).removeprefix(f"{hazard.kind}: ")
+        told = _THREAD.sub("", told).removeprefix("deadlock: ")
         told = _ARGUMENT.sub(self._named, told)
-        if hazard.kind == "fault" and "; " in told:
+        if message == hazard.message and "; " in told:
+            # What stops a run says itself what to do, and knows more.
             told, _, help_ = told.rpartition("; ")
         finding = Finding(
             hazard.kind,
