@@ -19,6 +19,7 @@ from hopper.emulator.types import width
 from hopper.fragment import matrix_held_by
 
 ROWS, ROW_BYTES = 8, 16
+TILE_UNIT = 128  # bytes: the trace tells reads of shared memory in units of TMA's alignment
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
@@ -50,6 +51,8 @@ def ldmatrix(machine: Machine, x: Instruction) -> Step:
         warps, pieces = first.size, places(lanes, first.size)
         if machine.watch:
             machine.watch.rows(first, pieces, machine.watch.read)
+        rows_read = numpy.unique(pieces * ROW_BYTES % machine.shared.window // TILE_UNIT)
+        machine.keeps("ldmatrix", first, (rows_read * TILE_UNIT).tolist())
         found = machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[pieces]
         halves = found.view("u2").reshape(warps, count, ROWS * ROWS).take(element, axis=-1)
         held = halves.view("u4").transpose(1, 0, 2).reshape(count, -1)

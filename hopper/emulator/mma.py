@@ -57,6 +57,7 @@ def mma(machine: Machine, x: Instruction) -> Step:
 
     def step(lanes: Lanes) -> None:
         first = first_lanes(machine, lanes, WARP)
+        machine.keeps("mma", first)
         result = multiply_add(
             a.read(lanes, first).view(kind),
             b.read(lanes, first).view(kind),

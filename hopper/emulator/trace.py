@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy
@@ -41,6 +42,19 @@ class Trace:
             self.events.append(event)
         else:
             self.dropped += 1
+
+    def again(self, kind: str, warps: list[int], step: int, reads: Iterable[int]) -> bool:
+        """Extend the last event where it is of this kind and of these warps; whether it was.
+
+        Its detail counts: ``times``, ``until`` (the last step), ``reads`` (a set of addresses).
+        """
+        last = self.events[-1] if self.events and not self.dropped else None
+        if last is None or last.kind != kind or last.detail["warps"] != warps:
+            return False
+        last.detail["times"] += 1
+        last.detail["until"] = step
+        last.detail["reads"].update(reads)
+        return True
 
     def __iter__(self):
         return iter(self.events)

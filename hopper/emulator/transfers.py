@@ -60,6 +60,7 @@ class Transfers:
         self._groups: dict[int, list[list[_Outgoing]]] = {}
         # Groups that a thread has committed, empty ones too.
         self._commits: dict[int, int] = {}
+        self._started = 0
 
     def touching(self, start: int, stop: int) -> list[InFlight]:
         """Copies under way that access bytes ``start`` up to ``stop`` of ``shared.bytes``."""
@@ -90,13 +91,14 @@ class Transfers:
             machine.watch.copy_in(lane, *writes, barrier)
             if reads:
                 machine.watch.copy_from_peer(lane, *reads, barrier)
+        number = self._start(lane, count, writes=writes, reads=reads, barrier=barrier)
 
         def lands() -> None:
             machine.at = x.index  # so that a Fault names the instruction that issued the copy
             move()
             for span in spans:
                 del self.in_flight[span]
-            machine.event("tma.complete", issued_at=x.line, bytes=count)
+            machine.event("tma.complete", issued_at=x.line, bytes=count, copy=number)
             if machine.watch:
                 machine.watch.landed(barrier)
             machine.unit(Mbarriers).complete_tx(barrier, count)
@@ -121,12 +123,14 @@ class Transfers:
         self.in_flight[span] = None
         if machine.watch:
             machine.watch.copy_out(lane, *reads, self._commits.get(lane, 0) + 1, x.line)
+        number = self._start(lane, reads[1] - reads[0], reads=reads)
 
         def read() -> None:
             machine.at = x.index
             data = take()
             del self.in_flight[span]
             copy.reading = False
+            machine.event("tma.read", issued_at=x.line, copy=number)
             machine.wake(("bulk group", lane))
             machine.later(lambda: write(data), lane // machine.block_lanes)
 
@@ -134,10 +138,35 @@ class Transfers:
             machine.at = x.index
             put(data)
             copy.writing = False
-            machine.event("tma.complete", issued_at=x.line, bytes=data.nbytes)
+            machine.event("tma.complete", issued_at=x.line, bytes=data.nbytes, copy=number)
             machine.wake(("bulk group", lane))
 
         machine.later(read, lane // machine.block_lanes)
+
+    def _start(
+        self,
+        lane: int,
+        count: int,
+        *,
+        writes: tuple[int, int] | None = None,
+        reads: tuple[int, int] | None = None,
+        barrier: int | None = None,
+    ) -> int:
+        """Tell the trace of a copy that starts, by a number that later events of it repeat.
+
+        In its detail shared memory is (block's place in the wave, address, bytes).
+        """
+        self._started += 1
+        window = self.machine.shared.window
+        of_shared = {
+            name: (*divmod(span[0], window), span[1] - span[0])
+            for name, span in (("writes", writes), ("reads", reads))
+            if span
+        }
+        if barrier is not None:
+            of_shared["barrier"] = divmod(barrier, window)
+        self.machine.event("tma.copy", lane, copy=self._started, bytes=count, **of_shared)
+        return self._started
 
     @property
     def none_out(self) -> bool:

@@ -179,12 +179,12 @@ def mma_async(machine: Machine, x: Instruction) -> Step:
     def step(lanes: Lanes) -> None:
         first = first_lanes(machine, lanes, WARPGROUP)
         if in_registers:
-            a, read = a_registers.read(lanes, first).view(kind), []
+            a, operands = a_registers.read(lanes, first).view(kind), [b_shared]
         else:
-            a, pieces = a_shared.read(lanes, first)
-            read = [pieces]
-        b, pieces = b_shared.read(lanes, first)
-        read.append(pieces)
+            a, a_pieces = a_shared.read(lanes, first)
+            operands = [a_shared, b_shared]
+        b, b_pieces = b_shared.read(lanes, first)
+        read = [b_pieces] if in_registers else [a_pieces, b_pieces]
         adds = _uniform(machine, scale_d, lanes, first, "scale-d")
         if adds.all():
             result = multiply(a, b, d.read(lanes, first))
@@ -201,7 +201,8 @@ def mma_async(machine: Machine, x: Instruction) -> Step:
             if machine.watch:
                 machine.watch.issued(x, warpgroup, mine.chunks, groups.commits[warpgroup] + 1)
             groups.open[warpgroup].append(mine)
-            machine.event("wgmma.issue", int(lane), instruction=x.opcode)
+            spans = [operand.spans[place] for operand in operands]
+            machine.event("wgmma.issue", int(lane), instruction=x.opcode, reads=spans)
 
     return step
 
@@ -221,13 +222,15 @@ class _SharedOperand:
         self.machine, self.name, self.major = machine, name, major
         self.rows, self.item_bytes = rows, item_bytes
         self.descriptor = machine.read(operand, "u64")
+        #: Of each warpgroup that read last: first shared address, and that behind the last.
+        self.spans: list[tuple[int, int]] = []
 
     def read(self, lanes: Lanes, first: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
         """The elements' bits, (groups, rows, K), and the 16-byte pieces that were read."""
         machine = self.machine
         name = f"the descriptor of {self.name}"
         values = _uniform(machine, self.descriptor, lanes, first, name)
-        found = []
+        found, self.spans = [], []
         for value in values.tolist():
             chunks, low, high = _chunks(value, self.rows, self.item_bytes, self.major)
             if high >= machine.launch.shared_end or low < SYSTEM_SHARED_BYTES:
@@ -235,6 +238,7 @@ class _SharedOperand:
             found.append(chunks)
             if machine.watch and (behind := _behind_atom(value)):
                 machine.watch.placed(int(first.flat[0]), *behind)
+            self.spans.append((low, high + 1))
         block = machine.block[first.reshape(-1)] * (machine.shared.window // UNIT_BYTES)
         chunks = numpy.stack(found) + block.reshape(-1, *[1] * found[0].ndim)
         pieces = machine.shared.view(numpy.dtype("u8")).reshape(-1, 2)[chunks]
