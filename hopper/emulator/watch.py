@@ -347,9 +347,14 @@ class Watch:
 
 
 def grain_of(kernel: Kernel) -> int:
-    """Bytes of the smallest ordinary access to shared memory that a kernel makes, 16 at most."""
+    """Bytes of the smallest ordinary access to shared memory that a kernel makes, 16 at most.
+
+    An mbarrier is an object of 8 bytes, and the next one may lie beside it.
+    """
     smallest = CHUNK
     for x in kernel.code:
+        if x.parts[0] == "mbarrier":
+            smallest = min(smallest, 8)
         shared = any(part.startswith("shared") for part in x.parts)
         generic = not any(part in ("global", "local", "param", "const") for part in x.parts)
         if x.parts[0] in _ACCESSES and (shared or generic) and is_type(x.parts[-1]):
