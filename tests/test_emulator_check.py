@@ -10,9 +10,12 @@ import numpy
 import pytest
 from hypothesis import given, strategies
 
+from hopper.compile import compile_cuda
 from hopper.emulator.__main__ import main
 from hopper.emulator.launch_file import LaunchFileError, read_launch_file
 from hopper.emulator.launch_values import DTYPES, FILLS, Expected, as_numbers, to_bfloat16
+from hopper.emulator.ptx import parse
+from hopper.emulator.source_lines import SourceLines
 from hopper.paths import KERNELS, ROOT
 
 EXAMPLES = ROOT / "examples/check"
@@ -237,6 +240,20 @@ def test_a_kernel_of_the_book(capsys, tmp_path):
     assert out.startswith("no hazards in 3 runs on 3 schedules (v1_wgmma: 4 blocks of 128 threads)")
 
 
+def test_functions_inlined_into_inlined_functions_lead_back_to_the_kernels_own_line():
+    path = KERNELS / "v1_wgmma.cu"
+    program = compile_cuda(path, "v1_wgmma", lineinfo=True)
+    lines = SourceLines(program.ptx, path)
+    code = [x for x in parse(program.ptx, "v1_wgmma").code if x.source]
+    places = {lines.split(x.line)[0].file for x in code}
+    assert places == {str(path)}
+    (convert, *_) = (x for x in code if x.opcode == "cvt.rn.f16x2.f32")
+    place, inside, callers = lines.split(convert.line)
+    assert "store_pair(c, m, n" in lines.text(place) and not callers
+    assert [Path(inner.file).name for inner in inside] == ["half.cuh", "store_pair.cuh"]
+    assert "pack_half2" in lines.text(inside[1])
+
+
 # ---- what cannot be checked: exit status 2 ------------------------------------------------------
 
 
@@ -255,6 +272,12 @@ def test_a_kernel_that_does_not_compile(capsys, tmp_path):
     assert f"mine.cu({line_of(mine, '#pragma unroll 1') + 1}): error: expected a" in err
     status, out, err = check(capsys, mine, LAUNCH, "--json")
     assert status == json.loads(out)["exit_status"] == 2 and err == ""
+
+
+def test_a_header_of_the_toolkit_is_not_there(capsys, tmp_path):
+    mine = changed(tmp_path, ('#include "half.cuh"', "#include <cuda_fp16.h>"))
+    status, _, err = check(capsys, mine, LAUNCH)
+    assert status == 2 and "cuda_fp16.h" in err and "help: #include <…> finds nothing" in err
 
 
 def test_an_instruction_that_is_not_emulated(capsys, tmp_path):

@@ -19,6 +19,10 @@ from hopper.errors import HopperError
 
 CLEAN, BROKEN, UNUSABLE = 0, 1, 2
 
+NO_HEADERS = (
+    "#include <…> finds nothing: NVRTC brings no headers; put what you need beside the kernel and "
+    'write #include "…"'
+)
 DESCRIPTION = """\
 Run a kernel in the emulator, on several orders of its warps and its asynchronous copies, and print
 every rule of the hardware that it breaks: where, who, and what to do. No GPU is needed.
@@ -79,6 +83,8 @@ def command(given: argparse.Namespace) -> int:
             print(json.dumps({"error": str(error), "exit_status": UNUSABLE}, indent=2))
         else:
             print(f"error: {error}", file=sys.stderr)
+            if "no directories in search list" in str(error):
+                print(f"help: {NO_HEADERS}", file=sys.stderr)
         return UNUSABLE
     status = BROKEN if any(not found.warning for found in checked.findings) else CLEAN
     if given.json:

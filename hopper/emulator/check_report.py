@@ -81,7 +81,7 @@ class Findings:
         message = hazard.message.removesuffix(f"; {kind.rule}; {kind.help}")
         told, *more = message.splitlines()
         who, help_ = _THREAD.search(told), kind.help
-        told = _THREAD.sub("", told).removeprefix("deadlock: ")
+        told = _THREAD.sub("", told).removeprefix(f"{hazard.kind}: ")
         told = _ARGUMENT.sub(self._named, told)
         if message == hazard.message and "; " in told:
             # What stops a run says itself what to do, and knows more.
@@ -93,7 +93,7 @@ class Findings:
             help_,
             who[1] if who else hazard.threads,
             hazard.warning,
-            ptx_lines=[hazard.ptx_line],
+            ptx_lines=[hazard.ptx_line] if hazard.ptx_line else [],
             notes=self._parked([line for line in more if not _WHERE.match(line)]),
         )
         # Who waits, and where, differs from schedule to schedule.
