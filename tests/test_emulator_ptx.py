@@ -149,9 +149,26 @@ def test_line_information_names_the_source_and_where_it_was_inlined():
     )
     text = f'{HEAD}.visible .entry k()\n{{\n{body}\n}}\n.file 1 "dir/k.cu"\n.file 2 "x/h.cuh"\n'
     plain, inlined, nowhere = parse(text, "k").code
+    assert plain.source.outermost is plain.source
     assert str(plain.source) == "k.cu:12"
     assert (str(inlined.source), str(inlined.source.inlined_at)) == ("h.cuh:7", "k.cu:30")
     assert nowhere.source is None
+
+
+def test_inlined_in_what_was_inlined_leads_to_the_kernels_own_line():
+    body = (
+        ".loc 2 12 5, function_name $L__a, inlined_at 1 30 5\nret;\n"
+        ".loc 3 9 3, function_name $L__b, inlined_at 2 12 5\nret;"
+    )
+    text = f"{HEAD}.visible .entry k()\n{{\n{body}\n}}\n" + "".join(
+        f'.file {n} "{name}"\n' for n, name in enumerate(("k.cu", "a.cuh", "b.cuh"), 1)
+    )
+    deep = parse(text, "k").code[1].source
+    assert [str(deep), str(deep.inlined_at), str(deep.outermost)] == [
+        "b.cuh:9",
+        "a.cuh:12",
+        "k.cu:30",
+    ]
 
 
 def test_what_cannot_be_read_is_an_error_that_says_where():

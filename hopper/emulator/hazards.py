@@ -267,7 +267,7 @@ def source_line(x: Instruction) -> str:
     """
     if x.source is None:
         return ""
-    return str(x.source.inlined_at or x.source)
+    return str(x.source.outermost)
 
 
 def hazard(kind: str, message: str, x: Instruction, threads: str) -> Hazard:

@@ -102,6 +102,11 @@ class Source:
     line: int
     inlined_at: "Source | None" = None
 
+    @property
+    def outermost(self) -> "Source":
+        """The line of the kernel's own text that everything here was inlined into."""
+        return self.inlined_at.outermost if self.inlined_at else self
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
@@ -194,7 +199,7 @@ _STATEMENT = re.compile(
     r"\s*(?:(?P<loc>\.loc[^\n]*)|(?P<open>\{)|(?P<close>\})|(?P<label>[\w$]+)\s*:(?!:)"
     r"|(?P<text>[^;{}]*(?:\{[^{}]*\}[^;{}]*)*);)"
 )
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*?inlined_at\s+(\d+)\s+(\d+)\s+\d+)?")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*?inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
 _GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
@@ -250,6 +255,7 @@ class _Parser:
         self.text, self.header = text, header
         self.newlines = [found.start() for found in re.finditer("\n", text)]
         self.files = {number: name.rsplit("/", 1)[-1] for number, name in _FILE.findall(text)}
+        self.places: dict[tuple[str, ...], Source] = {}
         self.rows: dict[int, int] = {}
         self.variables = list(self._module_variables())
         self.immediates: dict[str, Immediate] = {}
@@ -375,8 +381,14 @@ class _Parser:
         found = _LOC.match(loc)
         if not found or found[2] == "0":
             return None
-        outer = Source(self.files.get(found[3], "?"), int(found[4])) if found[3] else None
-        return Source(self.files.get(found[1], "?"), int(found[2]), outer)
+        place, call = found.groups()[:3], found.groups()[3:]
+        outer = None
+        if call[0]:
+            # The place of the call has a .loc further up, which says where it was inlined itself.
+            outer = self.places.get(call) or Source(self.files.get(call[0], "?"), int(call[1]))
+        source = Source(self.files.get(place[0], "?"), int(place[1]), outer)
+        self.places[place] = source
+        return source
 
     def _instruction(
         self, statement: str, scope: _Scope, line: int, index: int, source: Source | None
