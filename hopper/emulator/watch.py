@@ -342,7 +342,7 @@ class Watch:
     def _report(self, kind: str, told: str, lane: int, x: Instruction | None = None) -> None:
         x = x or self.machine.kernel.code[self.machine.at]
         if (kind, x.line) not in self.hazards.found:
-            self.machine.event("hazard", lane, hazard=kind)
+            self.machine.event("hazard", lane, hazard=kind, found_at=x.line)
         self.hazards.report(kind, told, x, lambda: self.machine.place(lane))
 
 
