@@ -13,11 +13,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy
+
+from hopper.check import compare
 from hopper.compile import Program, compile_cuda, compile_kernel
+from hopper.emulator import Emulator
 from hopper.errors import HopperError
 from hopper.gemm import Problem, gemm, plan
 from hopper.paths import KERNELS, ROOT
 from hopper.schema import Trial
+from hopper.tensormap import TensorMap
 
 # (m, n, k): one step along K, a few, ragged edges, many blocks, and more blocks than fit at once.
 SHAPES = (
@@ -161,6 +166,26 @@ def mutated_source(mutation: Mutation) -> str:
 def compile_mutation(mutation: Mutation) -> Program:
     """The broken kernel, compiled; its log holds what the compiler noticed."""
     return compile_cuda(mutated_source(mutation), mutation.kernel, defines=mutation.defines)
+
+
+def emulated(mutation: Mutation) -> list[str]:
+    """What the emulator reports of a broken kernel: kinds of hazards, in the order found.
+
+    Two tiles of C, three steps along K. Where no rule is broken, whether the result is "right" or a
+    "wrong result".
+    """
+    program = compile_mutation(mutation)
+    facts = program.facts
+    problem = Problem(2 * facts.tile_m, facts.tile_n, 3 * facts.tile_k)
+    a, b = problem.inputs()
+    c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
+    maps = TensorMap(a, facts.a_box), TensorMap(b, facts.b_box)
+    sizes = [numpy.int32(size) for size in (problem.m, problem.n, problem.k)]
+    run = Emulator(on_hazard="collect").launch(
+        program.ptx, program.kernel, (2, 1, 1), (facts.threads, 1, 1), args=(*maps, c, *sizes)
+    )
+    found = list(dict.fromkeys(hazard.kind for hazard in run.hazards))
+    return found or ["right" if compare(c, a, b).ok else "wrong result"]
 
 
 def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from hopper.compile import Program, advisories
 from hopper.errors import HopperError
 from hopper.figures.palette import colour, dark_jupyter_style
-from hopper.mutants import compile_mutation, mutations
+from hopper.mutants import compile_mutation, emulated, mutations
 from hopper.paths import KERNELS
 from hopper.records import NoRecording, change_of, counters_table, find, freshness
 from hopper.schema import Entry, Mutants
@@ -328,10 +328,10 @@ def counters(kernel: str) -> Table:
 
 
 def mutants(kernel: str) -> Table:
-    """Every deliberate break of a kernel: what the compiler says today, what the GPU returned.
+    """Every deliberate break of a kernel: what compiler and emulator say, what the GPU returned.
 
-    The broken kernels are compiled here and now; what the hardware did is recorded. Raises
-    HopperError if the kernel has no mutations, RecordError if its record is damaged.
+    The broken kernels are compiled and emulated here and now; what the hardware did is recorded.
+    Raises HopperError if the kernel has no mutations, RecordError if its record is damaged.
     """
     broken = mutations(kernel)
     if not broken:
@@ -344,13 +344,16 @@ def mutants(kernel: str) -> Table:
         (
             f"{mutation.name}\n{mutation.rule}",
             ", ".join(advisories(compile_mutation(mutation).log)) or "nothing",
+            ", ".join(emulated(mutation)),
             _returned(tried.get(mutation.name), change_of(mutation)),
         )
         for mutation in broken
     )
     sources = sorted({entry.provenance.label for entry in tried.values()})
     title = f"{kernel}, broken on purpose" + (f"; {'; '.join(sources)}" if sources else "")
-    return Table(title, ("broken rule", "the compiler says", "the GPU returned"), rows)
+    return Table(
+        title, ("broken rule", "the compiler says", "the emulator says", "the GPU returned"), rows
+    )
 
 
 def _returned(entry: Entry | None, change: str) -> str:
