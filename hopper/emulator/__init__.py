@@ -129,9 +129,9 @@ class Emulator:
             step_limit=self.step_limit,
         )
         trace, executed = Trace(), numpy.zeros(len(parsed.code), numpy.int64)
-        hazards = Hazards(self.on_hazard == "collect", {})
+        hazards = Hazards(self.on_hazard == "collect")
         watched = None if self.on_hazard == "ignore" else hazards
-        steps, completed = 0, True
+        steps = 0
         size = launch.cluster_size
         wave = max(1, _wave_blocks(launch) // size) * size
         for first in range(0, launch.block_count, wave):
@@ -142,13 +142,12 @@ class Emulator:
             except Stopped as error:
                 if not hazards.collect:
                     raise
-                hazards.end(error.hazard)
-                completed = False
+                hazards.last = error.hazard
             steps += machine.steps
-            if not completed:
+            if hazards.last:
                 break
         counts = counted([x.opcode for x in parsed.code], executed)
-        return Run(counts, executed, trace, steps, tuple(hazards.found.values()), completed)
+        return Run(counts, executed, trace, steps, hazards.all, hazards.last is None)
 
 
 def _wave_blocks(launch) -> int:

@@ -7,7 +7,7 @@ result, here or on a GPU. It says that nothing guarantees the result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hopper.emulator.errors import EmulatorError
 from hopper.emulator.ptx import Instruction
@@ -277,10 +277,14 @@ def hazard(kind: str, message: str, x: Instruction, threads: str) -> Hazard:
 
 @dataclass
 class Hazards:
-    """Those found so far. ``collect``: go on behind one, instead of raising it."""
+    """Those found so far, and the one that ended the run.
+
+    ``collect``: go on behind one, instead of raising it.
+    """
 
     collect: bool
-    found: dict[tuple[str, int], Hazard]
+    found: dict[tuple[str, int], Hazard] = field(default_factory=dict)
+    last: Hazard | None = None
 
     def report(self, kind: str, told: str, x: Instruction, threads: Callable[[], str]) -> None:
         """Note a hazard, a kind once an instruction.
@@ -295,7 +299,7 @@ class Hazards:
         if not self.collect and not rule.warning:
             raise HazardError(found)
 
-    def end(self, last: Hazard) -> None:
-        """Note the hazard that ended the run, as the last."""
-        self.found.pop((last.kind, last.ptx_line), None)
-        self.found[last.kind, last.ptx_line] = last
+    @property
+    def all(self) -> tuple[Hazard, ...]:
+        """In the order in which they were found."""
+        return (*self.found.values(), *([self.last] if self.last else []))

@@ -99,11 +99,11 @@ class Shadow:
         grains = self._grains(places, size)
         rows = lanes[:, None]
         self._tick(lanes, now)
+        self._beside_barriers(int(lanes[0]), grains, "a thread stores to")
         self._behind_write(rows, grains, "writes")
         self._behind_reads(rows, grains, self._known, "shared-race")
         self._behind_operands(lanes, grains)
         self._behind_bulk(lanes, places, size)
-        self._beside_barriers(int(lanes[0]), grains, "a thread stores to")
         writer = rows % self.clocks.lanes
         self.writer[grains] = writer
         self.written[grains] = now
@@ -178,12 +178,12 @@ class Shadow:
         cluster, row = lane // self.clocks.lanes, lane % self.clocks.lanes
         grains = self._range(start, stop)
         known, fenced = self.clocks.known[cluster, row], self.clocks.fenced[cluster, row]
+        self._beside_barriers(lane, grains, "a copy writes to")
         self._async_behind_write(lane, grains, known, fenced, "a copy overwrites", unwritten=True)
         self._behind_reads(lanes[:, None], grains[None], self._known, "shared-race")
         self._behind_reads(lanes[:, None], grains[None], self._fenced, "no-proxy-fence")
         self._behind_operands(lanes, grains[None])
         self._behind_bulk(lanes, numpy.array([start]), stop - start)
-        self._beside_barriers(lane, grains, "a copy writes to")
         self.writer[grains] = self.clocks.column(cluster, source)
         self.written[grains] = count
         self._forget_reads(grains)

@@ -1,0 +1,42 @@
+// operand_overwritten · a stage is released while the wgmma that reads it is still pending
+//
+// Rule (PTX ISA, wgmma.mma_async): it reads shared memory asynchronously, until wait_group says that
+// its group is complete; only then may the tile be overwritten.
+//
+// in (2 steps): A and B. out (128, 4): A₀·B₀ᵀ + A₁·B₁ᵀ. Launch: 1 block of 256 threads.
+#include "hazard.cuh"
+
+extern "C" __global__ void __launch_bounds__(256)
+operand_overwritten(const unsigned* in, float* out) {
+  __shared__ alignas(128) unsigned char tiles[TILES];
+  __shared__ unsigned long long full, empty;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&full, 1);
+    mbarrier_init(&empty, 128);
+  }
+  __syncthreads();
+
+  if (threadIdx.x >= 128) {  // the producer: one thread of the second warpgroup
+    if (threadIdx.x > 128) return;
+    for (int step = 0; step < 2; ++step) {
+      if (step > 0) mbarrier_wait_parity(&empty, 0);
+      mbarrier_arrive_expect_tx(&full, TILES);
+      bulk_load(tiles, in + step * (TILES / 4), TILES, &full);  // HERE
+    }
+    return;
+  }
+  float d[4];
+  for (int step = 0; step < 2; ++step) {
+    mbarrier_wait_parity(&full, step);
+    wgmma_fence();
+    wgmma_f32_f16_f16<8>::ss(
+        d, descriptor_plain(tiles), descriptor_plain(tiles + A_BYTES), step > 0);
+    wgmma_commit_group();
+#ifdef FIXED
+    wgmma_wait_group<0>();
+#endif
+    mbarrier_arrive(&empty);
+  }
+  wgmma_wait_group<0>();
+  for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = d[i];
+}
