@@ -101,7 +101,7 @@ def test_an_altered_file_is_refused(case, tmp_path):
     path = answers_path("demo", root=tmp_path)
     write_answers(answer(case, emulate(case)[0]), path)
     whole = json.loads(path.read_text())
-    whole["answers"]["answers"]["twice"]["outputs"] = ["0" * 64]
+    whole["held"]["answers"]["twice"]["outputs"] = ["0" * 64]
     path.write_text(json.dumps(whole))
     with pytest.raises(RecordError, match="altered since it was recorded"):
         read_answers(path)

@@ -690,6 +690,7 @@ def states(findings) -> dict[str, str]:
 def one_kernel(monkeypatch):
     """A book of one kernel and its chapter, without experiments."""
     audit = importlib.import_module("hopper.records.audit")
+    monkeypatch.setattr(audit, "check_emulator", lambda gpu: [])
     monkeypatch.setattr(audit, "kernel_names", lambda: [KERNEL])
     monkeypatch.setattr(audit.notebooks, "chapter_slugs", lambda: [KERNEL])
     monkeypatch.setattr(audit.notebooks, "kernels_named", lambda cells: [KERNEL])
@@ -701,6 +702,13 @@ def test_check_passes_a_complete_fresh_record(results, one_kernel):
     findings = records.check_records()
     assert states(findings) == {}
     assert len(findings) == 4
+
+
+def test_check_asks_for_answers_and_trials_too(results):
+    audit = importlib.import_module("hopper.records.audit")
+    found = states(audit.check_emulator())
+    assert "no answers of nvidia-h200" in found["conformance kernels"]
+    assert "never tried on nvidia-h200" in found["hazard kernels"]
 
 
 def test_check_reports_what_is_missing(results, one_kernel):

@@ -96,13 +96,21 @@ def emulate(case: Case, emulator: Emulator | None = None) -> tuple[list[numpy.nd
 
 def run_on_gpu(case: Case, gpu) -> list[numpy.ndarray]:
     """Run a case on a Hopper GPU (``hopper.backends.HopperGpu``) and return its outputs."""
+    return launch_on_gpu(case, gpu)()
+
+
+def launch_on_gpu(case: Case, gpu) -> Callable[[], list[numpy.ndarray]]:
+    """A function that launches a case on a Hopper GPU and returns its outputs, as often as wanted.
+
+    Its arguments go to the GPU once; before each launch the outputs are what they were at first.
+    """
     program = case.compile()
     values = case.arguments()
     there = [
         gpu.array(value) if isinstance(value, numpy.ndarray) and value.ndim else value
         for value in values
     ]
-    # A map keeps its array alive, so the maps are kept until the kernel is done.
+    # A map keeps its array alive, so the maps are kept as long as the function.
     maps = [
         _mapped(value, there, gpu.array) if isinstance(value, Tiled) else None for value in there
     ]
@@ -110,9 +118,15 @@ def run_on_gpu(case: Case, gpu) -> list[numpy.ndarray]:
         gpu.tensor_map(described) if described else value
         for described, value in zip(maps, there, strict=True)
     ]
-    gpu.launch(program, case.grid, case.block, args, case.shared_bytes)
-    gpu.synchronize()
-    return [gpu.numpy(there[position]) for position in case.outputs]
+
+    def launch() -> list[numpy.ndarray]:
+        for position in case.outputs:
+            there[position].set(values[position])
+        gpu.launch(program, case.grid, case.block, args, case.shared_bytes)
+        gpu.synchronize()
+        return [gpu.numpy(there[position]) for position in case.outputs]
+
+    return launch
 
 
 def digest(outputs: list[numpy.ndarray]) -> list[str]:

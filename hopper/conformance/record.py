@@ -25,10 +25,10 @@ import numpy
 from hopper.conformance import Case, Tiled, cases, digest, run_on_gpu, units
 from hopper.errors import HopperError, RecordError
 from hopper.processes import environment, run_group
-from hopper.records.store import GPU, NoRecording, gpu_slug, results_dir, seal
+from hopper.records.sealed import read_sealed, write_sealed
+from hopper.records.store import GPU, NoRecording, gpu_slug, results_dir
 from hopper.schema import Provenance, parse
 
-FORMAT = 1
 #: A process that runs cases may take this long; a case that hangs takes the rest of it.
 _SECONDS = 240
 #: Outputs up to this size are kept beside the digests in the bundle, for looking at a difference.
@@ -90,20 +90,7 @@ def load(unit: str, gpu: str = GPU) -> Answers:
 
 def read_answers(path: Path) -> Answers:
     """Read one file strictly. Raises RecordError when it is truncated, altered or ill-formed."""
-    try:
-        whole = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise RecordError(
-            f"{path}: not readable ({error}); take results/ from git again"
-        ) from error
-    if not isinstance(whole, dict) or set(whole) != {"format", "seal", "answers"}:
-        raise RecordError(f"{path}: not a file of answers; take results/ from git again")
-    if whole["format"] != FORMAT or whole["seal"] != seal(whole):
-        raise RecordError(
-            f"{path}: altered since it was recorded (its seal does not match); take results/ from "
-            f"git again"
-        )
-    found = parse(Answers, whole["answers"], str(path), "answers")
+    found = read_sealed(path, Answers)
     if found.unit != path.stem:
         raise RecordError(f"{path}: holds the answers to {found.unit}; rename it")
     return found
@@ -111,19 +98,7 @@ def read_answers(path: Path) -> Answers:
 
 def write_answers(found: Answers, path: Path) -> None:
     """Seal and write, a case a line."""
-    whole = {"format": FORMAT, "answers": json.loads(json.dumps(asdict(found)))}
-    head, kept = {**whole["answers"]}, whole["answers"]["answers"]
-    rows = ",\n".join(
-        f"{json.dumps(name)}: {json.dumps(kept[name], sort_keys=True)}" for name in sorted(kept)
-    )
-    del head["answers"]
-    inner = json.dumps(head, sort_keys=True)[1:-1]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'{{"format": {FORMAT}, "seal": "{seal(whole)}",\n"answers": {{{inner},\n'
-        f'"answers": {{\n{rows}\n}}}}}}\n'
-    )
-    read_answers(path)
+    write_sealed(path, found, "answers")
 
 
 def state(case: Case, recorded: Answers | None) -> str:

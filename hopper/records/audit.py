@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from hopper import notebooks
 from hopper.compile import kernel_names
 from hopper.conformance import cases
 from hopper.conformance.record import (
-    Answers,
     answers_path,
     read_answers,
     units_with_cases,
@@ -15,8 +15,13 @@ from hopper.conformance.record import (
 )
 from hopper.conformance.record import load as load_answers
 from hopper.conformance.record import state as answer_state
+from hopper.emulator.hazard_kernels import HAZARD_KERNELS
+from hopper.emulator.hazard_trials import Trials, trials_path
+from hopper.emulator.hazard_trials import load as load_trials
+from hopper.emulator.hazard_trials import state as trial_state
 from hopper.errors import RecordError
 from hopper.records.fresh import freshness, merged
+from hopper.records.sealed import read_sealed, write_sealed
 from hopper.records.store import (
     AGAIN,
     GPU,
@@ -32,6 +37,8 @@ from hopper.records.store import (
 )
 from hopper.schema import Chapter, Entry, Probe, Sweep, Timing
 
+T = TypeVar("T")
+
 
 def merge(folder: Path) -> list[Path]:
     """Install a bundle, ``folder/<gpu>/<kernel>.json``, into results/. Returns what was written.
@@ -41,10 +48,12 @@ def merge(folder: Path) -> list[Path]:
     """
     found = sorted(folder.glob("*/*.json"))
     answered = sorted(folder.glob("*/conformance/*.json"))
-    if not found and not answered:
+    tried = sorted(folder.glob("*/hazards/trials.json"))
+    if not found and not answered and not tried:
         raise RecordError(f"{folder}: no bundle (nothing like {GPU}/kernel.json in it)")
     bundle = [read_record(path) for path in found]
-    answers = [_clean_answers(path) for path in answered]
+    answers = [_clean(path, read_answers(path)) for path in answered]
+    trials = [_clean(path, read_sealed(path, Trials)) for path in tried]
     for path, record in zip(found, bundle, strict=True):
         for entry in record.entries:
             if not entry.provenance.clean:
@@ -61,11 +70,14 @@ def merge(folder: Path) -> list[Path]:
         path = answers_path(one.unit, gpu_slug(one.provenance.gpu))
         write_answers(one, path)
         written.append(path)
+    for one in trials:
+        path = trials_path(gpu_slug(one.provenance.gpu))
+        write_sealed(path, one, "trials")
+        written.append(path)
     return written
 
 
-def _clean_answers(path: Path) -> Answers:
-    found = read_answers(path)
+def _clean(path: Path, found: T) -> T:
     if not found.provenance.clean:
         raise RecordError(f"{path}: made from a changed tree; commit, then {AGAIN}")
     return found
@@ -91,9 +103,24 @@ def check_records(gpu: str = GPU) -> list[Finding]:
             findings.append(Finding(path.name, "no such kernel: remove the file", "", False))
     for slug in notebooks.chapter_slugs():
         findings += _check_chapter(slug, gpu)
-    for unit in units_with_cases():
-        findings.append(_check_answers(unit, gpu))
-    return findings
+    return findings + check_emulator(gpu)
+
+
+def check_emulator(gpu: str = GPU) -> list[Finding]:
+    """What a GPU answered to the emulator's cases, and how it took kernels that break a rule."""
+    return [*(_check_answers(unit, gpu) for unit in units_with_cases()), _check_trials(gpu)]
+
+
+def _check_trials(gpu: str) -> Finding:
+    """One line for all hazard kernels."""
+    try:
+        recorded = load_trials(gpu)
+    except RecordError as error:
+        return Finding("hazard kernels", str(error), "", False)
+    states = {kernel.name: trial_state(kernel, recorded) for kernel in HAZARD_KERNELS}
+    odd = [f"{name} is {found}" for name, found in states.items() if found != "fresh"]
+    told = "; ".join(odd[:3]) or f"fresh: {len(states)} kernels"
+    return Finding("hazard kernels", told, recorded.provenance.date[:10], not odd)
 
 
 def _check_answers(unit: str, gpu: str) -> Finding:
