@@ -97,6 +97,14 @@ class Binary:
         bits = int(bits)
         return bits if bits & self.infinity >> self.fraction << self.fraction else bits & self.sign
 
+    def tiny(self, value, mode):
+        """Subnormal once rounded to all fraction bits, as if exponents had no lower end."""
+        if not isinstance(value, Fraction):
+            return False
+        wide = Binary(self.exponent + 3, self.fraction, 0)
+        rounded = wide.number(wide.round(value, mode))
+        return abs(rounded) < self._value(1 << self.fraction)
+
     def saturate(self, bits):
         """``.sat``: within [0, 1], NaN as 0."""
         value = self.number(bits)

@@ -24,12 +24,10 @@ def inputs(kind, count=500):
         return operands([kind] * 3, count)
 
 
-def expected(form, value, mode="rn", ftz=False, sat=False, relu=False):
+def expected(form, value, mode="rn", ftz=False, sat=False):
     bits = form.round(value, mode)
-    if ftz:
-        bits = form.flush(bits)
-    if relu and (bits & form.sign and bits != form.nan):
-        bits = 0
+    if ftz and form.tiny(value, mode):
+        bits &= form.sign
     return form.saturate(bits) if sat else bits
 
 
@@ -240,6 +238,55 @@ def test_extremes(kind, name):
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_what_rounds_up_to_the_smallest_normal_number_is_kept(kind):
+    # (1 + 2^-k)(1 - 2^-k) of it: just below, and less than half a unit below for large k.
+    form = FORMATS[kind]
+    k = numpy.arange(1, form.fraction + 1)
+    float_type = f"f{form.bits // 8}"
+    low = 2.0 ** ((1 - form.bias) // 2)
+    a, b = (1 + 2.0**-k) * low, (1 - 2.0**-k) * (2.0 ** (1 - form.bias) / low)
+    arrays = [numpy.concatenate([v, -v]).astype(float_type) for v in (a, b)]
+    bits = [v.view(f"u{form.bits // 8}") for v in arrays]
+    for mode in MODES if kind == "f32" else ["rn"]:
+        values = list(numbers(form, bits, True))
+        got = one(f"mul.{mode}.ftz.{kind}", kind, [kind] * 2, *bits)
+        wanted = [expected(form, ref.mul(*pair), mode, True) for pair in values]
+        compare(got, wanted, bits, form)
+    kept = one(f"mul.rn.ftz.{kind}", kind, [kind] * 2, *bits) & (form.sign - 1)
+    assert 0 in kept and 1 << form.fraction in kept
+
+
+def test_f64_returns_the_nan_of_an_operand():
+    quiet = 0x0008000000000000
+    a, b, c = 0x7FF0000000000001, 0xFFF8000000000002, 0x7FF0000000000003
+    one_ = numpy.float64(1).view("u8")
+    for opcode, order in (("add.rn", "ba"), ("mul.rz", "ba"), ("div.rn", "ab"), ("fma.rn", "bca")):
+        count = 3 if opcode == "fma.rn" else 2
+        for given_ in itertools.product([False, True], repeat=count):
+            values = [v if nan else one_ for v, nan in zip((a, b, c), given_, strict=False)]
+            arrays = [numpy.array([value], "u8") for value in values]
+            got = int(one(f"{opcode}.f64", "f64", ["f64"] * count, *arrays)[0])
+            first = [n for n in order if n in "abc"[:count] and given_["abc".index(n)]]
+            if first:
+                assert got == {"a": a, "b": b, "c": c}[first[0]] | quiet, (opcode, given_)
+    invalid = numpy.array([0x7FF0000000000000], "u8"), numpy.array([0xFFF0000000000000], "u8")
+    assert int(one("add.f64", "f64", ["f64"] * 2, *invalid)[0]) == 0xFFF8000000000000
+    both = numpy.array([a], "u8"), numpy.array([b], "u8")
+    assert int(one("min.f64", "f64", ["f64"] * 2, *both)[0]) == b | quiet
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_what_lies_outside_a_tensor_makes_zero(kind):
+    every = numpy.arange(65536).astype("u2")
+    two = numpy.full_like(every, FORMATS[kind].round(Fraction(2)))
+    plain = one(f"fma.rn.{kind}", kind, [kind] * 3, every, two, two)
+    for operands_ in ((every, two), (two, every)):
+        got = one(f"fma.rn.oob.{kind}", kind, [kind] * 3, *operands_, two)
+        assert set(every[got != plain]) == {0x7FF7, 0xFFF7}
+        assert (got[got != plain] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_extremes_flush_subnormals(kind):
     form = FORMATS[kind]
     a, b, _ = inputs(kind)
@@ -318,7 +365,7 @@ def test_classes_of_numbers(kind):
             "infinite": magnitude == form.infinity,
             "number": magnitude <= form.infinity,
             "notanumber": magnitude > form.infinity,
-            "normal": first <= magnitude < form.infinity,
+            "normal": first <= magnitude < form.infinity or magnitude == 0,
             "subnormal": 0 < magnitude < first,
         }
         if at == 0:

@@ -146,7 +146,10 @@ def _set_types(kind: str) -> tuple[str, ...]:
 
 def _set(opcode: str, to: str) -> str:
     if to[1:] == "16" or to == "bf16":
-        return f"{{.reg .b16 h; {opcode} h, %1, %2; cvt.u32.u16 %0, h;}}"
+        # Not cvt.u32.u16: ptxas 13.0 takes the upper half for 0 behind set, where it is not.
+        return (
+            f"{{.reg .b16 h, zero; mov.b16 zero, 0; {opcode} h, %1, %2; mov.b32 %0, {{h, zero}};}}"
+        )
     return f"{opcode} %0, %1, %2;"
 
 

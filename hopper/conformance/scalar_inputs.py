@@ -29,6 +29,7 @@ _TURNS = (
     *(1.8446742974197924e19, 2.0**64, 65504.0, 65519.0, 65520.0, 65536.0, 448.0, 464.0, 480.0),
     *(57344.0, 61440.0, 2.0**-24, 2.0**-25, 1.5 * 2.0**-25, 2.0**-14, 2.0**-15, 1023.5 * 2.0**-24),
     *(2.0**-9, 2.0**-10, 1.5 * 2.0**-10, 2.0**-16, 2.0**-17, 3.3895314e38, 3.4e38, 3.396e38),
+    *(2.0**-126 * (1 - 2.0**-k) for k in (23, 24, 25, 26, 30)),
 )
 
 
@@ -70,10 +71,12 @@ def _arguments(forms: int, result: str, kinds: tuple[str, ...], count: int) -> l
 def operands(kinds: Sequence[str], count: int) -> list[numpy.ndarray]:
     """Raw bits for sources of these types, ``count`` elements each."""
     rng = numpy.random.default_rng([count, *(ord(letter) for letter in "".join(kinds))])
+    made = [_number(rng, kind, place, count) for place, kind in enumerate(kinds[:2])]
+    if kinds[0] in _FLOATS and kinds[0] == kinds[1]:
+        _put_nearly_normal(kinds[0], *made)
     if kinds[0] in _FLOATS and kinds[0] == kinds[2]:
-        made = [_number(rng, kind, place, count) for place, kind in enumerate(kinds[:2])]
         return [*made, _addend(rng, kinds[0], *made)]
-    return [_number(rng, kind, place, count) for place, kind in enumerate(kinds)]
+    return [*made, _number(rng, kinds[2], 2, count)]
 
 
 def _number(rng, kind: str, place: int, count: int) -> numpy.ndarray:
@@ -184,6 +187,23 @@ def _beside_one(rng, form: Format, count: int) -> numpy.ndarray:
     power = form.dtype.type(1) << rng.integers(0, form.fraction, count).astype(form.dtype)
     every = form.dtype.type((1 << form.fraction) - 1)
     return numpy.where(rng.random(count) < 0.5, power, every & ~power + form.dtype.type(1))
+
+
+def _put_nearly_normal(kind: str, a: numpy.ndarray, b: numpy.ndarray) -> None:
+    """Put pairs at the end whose product is (1 + 2^-k)(1 - 2^-k) of the smallest normal number.
+
+    All are subnormal; for large k they round up to the smallest normal number.
+    """
+    form = _FLOATS[kind]
+    k = numpy.arange(1, form.fraction + 1).astype(form.dtype)
+    power = form.dtype.type(1) << form.dtype.type(form.fraction) - k
+    every = form.dtype.type((1 << form.fraction) - 1)
+    low = form.bias // 2
+    above = _field(numpy.full(k.size, low), form) | power
+    # 2 - 2 * 2^-k, and an exponent that brings the product's to the smallest.
+    below = _field(numpy.full(k.size, form.bias - low), form) | every - (power << 1) + 1
+    signs = (k & form.dtype.type(1)) << form.dtype.type(form.bits - 1)
+    a[-k.size :], b[-k.size :] = above, below | signs
 
 
 def _addend(rng, kind: str, a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:

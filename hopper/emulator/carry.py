@@ -1,6 +1,8 @@
 """Sums longer than a register: the carry that ``.cc`` leaves and ``addc``, ``subc``, ``madc`` take.
 
-Each thread has one carry flag (PTX ISA, "Extended-Precision Integer Arithmetic").
+Each thread has one carry flag (PTX ISA, "Extended-Precision Integer Arithmetic"). The hardware
+subtracts by adding the complement, so that after ``sub.cc`` the flag is set where nothing was
+borrowed: seen when ``addc`` follows ``sub.cc``, or ``subc`` follows ``add.cc`` (probe alu.carry).
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def add(machine: Machine, x: Instruction, how: Form) -> Step:
 
 @form(r"sub(?P<out>\.cc)" + WIDE, r"subc(?P<out>\.cc)?" + WIDE)
 def subtract(machine: Machine, x: Instruction, how: Form) -> Step:
-    """``a - b``, less the borrow; ``.cc`` keeps the borrow."""
+    """``a - b``, less 1 where the flag is clear; ``.cc`` sets it where nothing is borrowed."""
     bits = f"b{how['type'][1:]}"
     flag, takes = machine.unit(Carry).flag, x.parts[0] == "subc"
     expect(x, 3)
@@ -70,13 +72,13 @@ def subtract(machine: Machine, x: Instruction, how: Form) -> Step:
 
     def step(lanes: Lanes) -> None:
         a, b = [machine.each(read, lanes) for read in reads]
-        rest, out = a - b, a < b
+        rest, borrows = a - b, a < b
         if takes:
-            taken = flag[lanes].astype(rest.dtype)
-            out = out | (rest < taken)
+            taken = (~flag[lanes]).astype(rest.dtype)
+            borrows = borrows | (rest < taken)
             rest = rest - taken
         if how["out"]:
-            flag[lanes] = out
+            flag[lanes] = ~borrows
         put(lanes, rest)
 
     return step

@@ -24,6 +24,7 @@ from hopper.emulator.rounding import (
     flush,
     odd_sum,
     saturate,
+    tiny,
     two_sum,
 )
 from hopper.emulator.types import numpy_type
@@ -39,6 +40,7 @@ FTZ, SAT = r"(?P<ftz>\.ftz)?", r"(?P<sat>\.sat)?"
 FINITE_RELU = r"(?:(?P<finite>\.satfinite)?(?P<relu>\.relu)?|\.relu\.satfinite)"
 _ROUND = {"rni": numpy.rint, "rzi": numpy.trunc, "rmi": numpy.floor, "rpi": numpy.ceil}
 _FORMATS = {"f16": F16, "bf16": BF16, "f32": F32}
+_QUIET_64 = numpy.uint64(0x0008000000000000)
 _TWO_32 = numpy.float64(2**32)
 
 
@@ -145,7 +147,13 @@ def widen(machine: Machine, x: Instruction, how: Form) -> Step:
         return elementwise(machine, x, lambda a: a.astype(numpy.uint32) << shift, "b32", ("b16",))
 
     def compute(a):
-        return _finish(_values(a, given, how), to, "rn", how)
+        values = _values(a, given, how)
+        if to == "f64":
+            # With .ftz a product with 1 comes first, which has one NaN only.
+            values = canonical(values) if how.get("ftz") else values
+            values = values.astype(numpy.float64)
+            values = (values.view(numpy.uint64) | numpy.isnan(values) * _QUIET_64).view("f8")
+        return _finish(values, to, "rn", how)
 
     return elementwise(machine, x, compute, _bits(to), (_bits(given),))
 
@@ -161,16 +169,35 @@ def widen(machine: Machine, x: Instruction, how: Form) -> Step:
     rf"cvt{RND}?\.(?P<to>bf16)\.(?P<from>f16)",
 )
 def narrow(machine: Machine, x: Instruction, how: Form) -> Step:
-    """A float in a narrower format, rounded once."""
+    """A float in a narrower format, rounded once.
+
+    NaN of f64 keeps its sign and the upper bits of its payload; any other becomes canonical. From
+    f32 to f16 ``.ftz`` is accepted and does nothing (probe case convert.halves.from_f32).
+    """
     to, given, mode = how["to"], how["from"], how["rnd"] or "rn"
     how = dict(how, relu=".relu" in x.opcode, finite=".satfinite" in x.opcode)
-    return elementwise(
-        machine,
-        x,
-        lambda a: _finish(_values(a, given, how), to, mode, how),
-        _bits(to),
-        (_bits(given),),
-    )
+    if (to, given) == ("f16", "f32"):
+        how["ftz"] = ""
+
+    def compute(a):
+        values = _values(a, given, how)
+        bits = _finish(values, to, mode, how)
+        if given == "f64" and not how.get("sat"):
+            nan = numpy.isnan(values)
+            bits = numpy.where(nan, _shortened_nan(a, to), bits) if nan.any() else bits
+        return bits
+
+    return elementwise(machine, x, compute, _bits(to), (_bits(given),))
+
+
+def _shortened_nan(bits: numpy.ndarray, to: str) -> numpy.ndarray:
+    """NaN of f64 in a narrower format: sign, a quiet bit, and the payload's upper bits."""
+    form_ = _FORMATS[to]
+    fraction = numpy.uint64((1 << 52) - 1)
+    payload = (bits & fraction) >> numpy.uint64(52 - form_.fraction)
+    sign = bits >> numpy.uint64(63) << numpy.uint64(form_.bits - 1)
+    quiet = numpy.uint64(form_.first_special | 1 << form_.fraction - 1)
+    return (sign | quiet | payload).astype(form_.dtype)
 
 
 def half_bits(values: numpy.ndarray, kind: str, mode: str, *, finite: bool, relu: bool):
@@ -213,11 +240,12 @@ def _finish(values: numpy.ndarray, to: str, mode: str, how: Form) -> numpy.ndarr
     if to == "f64":
         wide = values.astype(numpy.float64)
         return (saturate(wide) if how.get("sat") else wide).view(numpy.uint64)
+    small = tiny(values, F32, mode) if how.get("ftz") and values.dtype == numpy.float64 else None
     if values.dtype == numpy.float64:
         values = _to_f32(values, mode)
     values = canonical(values.astype(numpy.float32))
-    if how.get("ftz"):
-        values = flush(values)
+    if small is not None:
+        values = numpy.where(small, numpy.copysign(numpy.float32(0), values), values)
     return (saturate(values) if how.get("sat") else values).view(numpy.uint32)
 
 

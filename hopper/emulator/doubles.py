@@ -1,7 +1,8 @@
 """f64 arithmetic: every rounding mode, rounded once.
 
 In NumPy where f64 can tell what it loses, else with whole numbers, one lane at a time.
-NaN is unlike f32's: an operand's is returned, made quiet.
+NaN is unlike f32's: an operand's is returned, made quiet. Which one of several, the order of the
+hardware's (or its library's) checks decides (probe cases floats.f64).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hopper.emulator.floats import RND
 from hopper.emulator.forms import Form, elementwise, form
 from hopper.emulator.instructions import Step
 from hopper.emulator.ptx import Instruction
-from hopper.emulator.rounding import directed, flush, odd_sum, signed_zero, two_sum
+from hopper.emulator.rounding import directed, odd_sum, signed_zero, two_sum
 
 if TYPE_CHECKING:
     from hopper.emulator.machine import Machine
@@ -24,7 +25,6 @@ F64 = r"\.(?P<type>f64)"
 #: What an operation without a number as its result returns, where no operand is NaN.
 NAN_64 = numpy.uint64(0xFFF8000000000000)
 _QUIET = numpy.uint64(0x0008000000000000)
-_LEAST = 2.0**-1022
 
 
 @form(f"add{RND}?{F64}", f"sub{RND}?{F64}")
@@ -39,16 +39,17 @@ def add(machine: Machine, x: Instruction, how: Form) -> Step:
         total, error = two_sum(a, b)
         return signed_zero(directed(total, error, mode), a, b, mode)
 
-    return _f64(machine, x, compute, 2)
+    return _f64(machine, x, compute, 2, (1, 0))
 
 
 @form(f"mul{RND}?{F64}")
 def mul(machine: Machine, x: Instruction, how: Form) -> Step:
     """``a * b``."""
     mode = how["rnd"] or "rn"
-    if mode == "rn":
-        return _f64(machine, x, numpy.multiply, 2)
-    return _f64(machine, x, _each(numpy.multiply, lambda a, b: exact.mul(a, b, mode)), 2)
+    compute = numpy.multiply
+    if mode != "rn":
+        compute = _each(numpy.multiply, lambda a, b: exact.mul(a, b, mode))
+    return _f64(machine, x, compute, 2, (1, 0))
 
 
 @form(f"fma{RND}{F64}", f"mad{RND}{F64}")
@@ -57,7 +58,7 @@ def fma(machine: Machine, x: Instruction, how: Form) -> Step:
     mode = how["rnd"]
     slow = _each(_loose_fma, lambda a, b, c: exact.fma(a, b, c, mode))
     if mode != "rn":
-        return _f64(machine, x, slow, 3)
+        return _f64(machine, x, slow, 3, (1, 2, 0))
 
     def compute(a, b, c):
         a, b, c = numpy.broadcast_arrays(a, b, c)
@@ -68,7 +69,7 @@ def fma(machine: Machine, x: Instruction, how: Form) -> Step:
             result[rest] = slow(a[rest], b[rest], c[rest])
         return result
 
-    return _f64(machine, x, compute, 3)
+    return _f64(machine, x, compute, 3, (1, 2, 0))
 
 
 def _ordinary(a: numpy.ndarray) -> numpy.ndarray:
@@ -105,15 +106,11 @@ def div(machine: Machine, x: Instruction, how: Form) -> Step:
     return _f64(machine, x, _quotient(how["rnd"]), 2)
 
 
-@form(rf"rcp{RND}(?P<ftz>\.ftz)?{F64}")
+@form(rf"rcp{RND}(?:\.ftz)?{F64}")
 def rcp(machine: Machine, x: Instruction, how: Form) -> Step:
-    """``1 / a``."""
+    """``1 / a``. ``.ftz`` is accepted and does nothing."""
     quotient, one = _quotient(how["rnd"]), numpy.float64(1)
-
-    def compute(a):
-        return flush(quotient(one, flush(a, _LEAST)), _LEAST) if how["ftz"] else quotient(one, a)
-
-    return _f64(machine, x, compute, 1)
+    return _f64(machine, x, lambda a: quotient(one, a), 1)
 
 
 @form(f"sqrt{RND}{F64}")
@@ -157,19 +154,22 @@ def _each(native, one):
     return compute
 
 
-def _f64(machine: Machine, x: Instruction, compute, count: int) -> Step:
-    """A step of f64 operands, with the hardware's NaN."""
+def _f64(machine: Machine, x: Instruction, compute, count: int, order=(0, 1)) -> Step:
+    """A step of f64 operands. ``order``: in which they are looked at for a NaN to return."""
+    order = order[:count]
 
     def function(*operands):
         values = numpy.asarray(compute(*operands))
         nan = numpy.isnan(values)
-        return with_nan(values, nan, operands) if nan.any() else values
+        if not nan.any():
+            return values
+        return with_nan(values, nan, [operands[place] for place in order])
 
     return elementwise(machine, x, function, "f64", ("f64",) * count)
 
 
 def with_nan(values: numpy.ndarray, nan: numpy.ndarray, operands) -> numpy.ndarray:
-    """Results whose NaNs are those of the first operand that is one, made quiet."""
+    """Results whose NaNs are those of the first of ``operands`` that is one, made quiet."""
     payload = NAN_64
     for operand in reversed(operands):
         bits = operand.view(numpy.uint64) | _QUIET

@@ -93,14 +93,14 @@ def copysign(machine: Machine, x: Instruction, how: Form) -> Step:
     r"testp\.(?P<what>finite|infinite|number|notanumber|normal|subnormal)\.(?P<type>f32|f64)",
 )
 def test(machine: Machine, x: Instruction, how: Form) -> Step:
-    """Whether ``a`` belongs to a class of numbers. Zero is neither normal nor subnormal."""
+    """Whether ``a`` belongs to a class of numbers. Zero counts as normal (floats.f32.compare)."""
     least = 2.0**-126 if how["type"] == "f32" else 2.0**-1022
     tests = {
         "finite": numpy.isfinite,
         "infinite": numpy.isinf,
         "number": lambda a: ~numpy.isnan(a),
         "notanumber": numpy.isnan,
-        "normal": lambda a: (numpy.abs(a) >= a.dtype.type(least)) & numpy.isfinite(a),
+        "normal": lambda a: numpy.isfinite(a) & ((numpy.abs(a) >= a.dtype.type(least)) | (a == 0)),
         "subnormal": lambda a: (numpy.abs(a) < a.dtype.type(least)) & (a != 0),
     }
     return elementwise(machine, x, tests[how["what"]], "pred", (how["type"],))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from hopper.emulator.forms import Form, apply, elementwise, expect, form
-from hopper.emulator.instructions import Step
+from hopper.emulator.instructions import Step, unsupported
 from hopper.emulator.ptx import Immediate, Instruction
 from hopper.emulator.types import numpy_type
 
@@ -21,35 +21,50 @@ _ONES = numpy.uint32(0xFFFFFFFF)
 def extract(machine: Machine, x: Instruction, how: Form) -> Step:
     """The field of ``c`` bits from bit ``b`` up; a signed one repeats its topmost bit.
 
-    Position and length are the low 8 bits of their operands. A signed field that reaches past the
-    register repeats the register's topmost bit; an empty one is 0.
+    A signed field that reaches past the register repeats the register's topmost bit; an empty one
+    is 0. Position and length are the low 8 bits of their operands, but for 64 bits ptxas makes
+    shifts of it, which look at all of them; then a signed field longer than the register repeats
+    only that register's sign, as the shift does (probe case alu.bits.64).
     """
     expect(x, 4)
+    _check_constants(x)
     kind, (position, length) = how["type"], x.operands[2:]
     if kind[0] == "u" and isinstance(position, Immediate) and isinstance(length, Immediate):
         wanted = numpy_type(kind)
-        shift = wanted.type(min(position.value & 0xFF, int(kind[1:])))
-        kept = wanted.type((1 << min(length.value & 0xFF, int(kind[1:]))) - 1)
+        start, count = (min(operand.value, int(kind[1:])) for operand in (position, length))
+        shift, kept = wanted.type(start), wanted.type((1 << count) - 1)
         put, read = machine.write(x.operands[0], kind), machine.read(x.operands[1], kind)
         return apply(put, lambda a: a >> shift & kept, [read])
     return elementwise(machine, x, _extracts(kind), kind, (kind, "u32", "u32"))
 
 
+def _check_constants(x: Instruction) -> None:
+    for operand in x.operands[-2:]:
+        if isinstance(operand, Immediate) and not 0 <= operand.value <= 255:
+            raise unsupported(x, f"{operand.value}: a field's place and length are 0 to 255")
+
+
+def _counts(kind: str):
+    """Positions or lengths that the instruction takes for uint32 operands: at most the width."""
+    low, full = numpy.uint32(0xFF if kind[1:] == "32" else 0xFFFFFFFF), numpy.uint32(kind[1:])
+    return lambda values: numpy.minimum(values & low, full)
+
+
 def _extracts(kind: str):
-    width, unsigned = int(kind[1:]), numpy.dtype(f"u{int(kind[1:]) // 8}")
-    low, full, one = numpy.uint32(0xFF), numpy.uint32(width), unsigned.type(1)
-    top, before = numpy.uint32(width - 1), numpy.uint32(1)
+    unsigned = numpy.dtype(f"u{int(kind[1:]) // 8}")
+    counted, full, one = _counts(kind), numpy.uint32(kind[1:]), unsigned.type(1)
+    before = numpy.uint32(1)
 
     def compute(a, position, length):
-        bits, length = a.view(unsigned), length & low
-        start = numpy.minimum(position & low, full)
-        inside = (one << numpy.minimum(length, full - start).astype(unsigned)) - one
-        field = bits >> start.astype(unsigned) & inside
+        start, count = counted(position), counted(length)
+        # The register's sign comes in from above where the field reaches past the top.
+        field = (a >> start.astype(a.dtype)).view(unsigned)
+        mask = (one << count.astype(unsigned)) - one
         if kind[0] == "u":
-            return field
-        last = numpy.minimum((position & low) + length - before, top).astype(unsigned)
-        negative = (bits >> last & one).astype(bool) & (length > 0)
-        return numpy.where(negative, field | ~inside, field)
+            return field & mask
+        last = numpy.minimum(count - before, full).astype(unsigned)
+        negative = (field >> last & one).astype(bool)
+        return numpy.where(negative, field | ~mask, field & mask)
 
     return compute
 
@@ -58,15 +73,16 @@ def _extracts(kind: str):
 def insert(machine: Machine, x: Instruction, how: Form) -> Step:
     """``b`` with its field of ``d`` bits from bit ``c`` up replaced by the low bits of ``a``.
 
-    Position and length are the low 8 bits of their operands; what reaches past the top is dropped.
+    Position and length are the low 8 bits of their operands, for 64 bits all of them; what reaches
+    past the top is dropped.
     """
+    _check_constants(x)
     kind = how["type"]
-    width, wanted = int(kind[1:]), numpy_type(kind)
-    low, full, one = numpy.uint32(0xFF), numpy.uint32(width), wanted.type(1)
+    wanted = numpy_type(kind)
+    counted, one = _counts(kind), wanted.type(1)
 
     def compute(a, b, position, length):
-        position = numpy.minimum(position & low, full).astype(wanted)
-        length = numpy.minimum(length & low, full).astype(wanted)
+        position, length = counted(position).astype(wanted), counted(length).astype(wanted)
         field = ((one << length) - one) << position
         return (a << position & field) | (b & ~field)
 
@@ -183,7 +199,9 @@ def find_nth(machine: Machine, x: Instruction, how: Form) -> Step:
         down = numpy.cumsum((on & (place <= base))[::-1], axis=0)[::-1]
         hit = numpy.where(n > 0, (up == n) & (place >= base), (down == -n) & (place <= base))
         hit = on & numpy.where(n == 0, place == base, hit)
-        return numpy.where(hit.any(axis=0), hit.argmax(axis=0), 0xFFFFFFFF)
+        found = numpy.where(hit.any(axis=0), hit.argmax(axis=0), 0xFFFFFFFF)
+        # -2**31 has no opposite: ptxas' loop then ends with 0 (probe case alu.bits.32).
+        return numpy.where(n == -(1 << 31), 0, found)
 
     return elementwise(machine, x, compute, "b32", ("b32", "u32", "s32"))
 

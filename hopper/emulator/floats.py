@@ -16,8 +16,9 @@ import numpy
 
 from hopper.emulator.forms import Form, elementwise, form
 from hopper.emulator.instructions import Step, unsupported
+from hopper.emulator.numbers import F32 as FORMAT_32
 from hopper.emulator.ptx import Instruction
-from hopper.emulator.rounding import directed, flush, odd_sum, saturate, signed_zero
+from hopper.emulator.rounding import directed, flush, odd_sum, saturate, signed_zero, tiny
 
 if TYPE_CHECKING:
     from hopper.emulator.machine import Machine
@@ -38,15 +39,17 @@ def arithmetic(machine: Machine, x: Instruction, how: Form) -> Step:
     """Sum, difference, product."""
     name, mode = x.parts[0], how["rnd"] or "rn"
     operation = _NEAREST[name]
-    if mode == "rn":
-        return _f32(machine, x, how, operation, 2)
 
     def compute(a, b):
         if name == "mul":
             return to_f32(numpy.multiply(a, b, dtype=numpy.float64), mode)
         return rounded_sum(a, -b if name == "sub" else b, mode)
 
-    return _f32(machine, x, how, compute, 2)
+    def exact(a, b):
+        # A sum that could be tiny is exact in f64, as every product is.
+        return operation(a, b, dtype=numpy.float64)
+
+    return _f32(machine, x, how, operation if mode == "rn" else compute, 2, exact)
 
 
 @form(f"fma{RND}{FTZ}{SAT}{F32}", f"mad{RND}{FTZ}{SAT}{F32}")
@@ -66,20 +69,27 @@ def fma(machine: Machine, x: Instruction, how: Form) -> Step:
             return rounded_sum(product, c, mode)
         return nearest
 
-    return _f32(machine, x, how, compute, 3)
+    def exact(a, b, c):
+        return odd_sum(numpy.multiply(a, b, dtype=numpy.float64), c.astype(numpy.float64))
+
+    return _f32(machine, x, how, compute, 3, exact)
 
 
 @form(f"div{RND}{FTZ}{F32}")
 def div(machine: Machine, x: Instruction, how: Form) -> Step:
     """``a / b``."""
-    return _f32(machine, x, how, lambda a, b: _quotient(a, b, how["rnd"]), 2)
+    return _f32(machine, x, how, lambda a, b: _quotient(a, b, how["rnd"]), 2, _wide_quotient)
 
 
 @form(f"rcp{RND}{FTZ}{F32}")
 def rcp(machine: Machine, x: Instruction, how: Form) -> Step:
     """``1 / a``."""
     one = numpy.float32(1)
-    return _f32(machine, x, how, lambda a: _quotient(one, a, how["rnd"]), 1)
+
+    def compute(a):
+        return _quotient(one, a, how["rnd"])
+
+    return _f32(machine, x, how, compute, 1, lambda a: _wide_quotient(one, a))
 
 
 @form(f"sqrt{RND}{FTZ}{F32}")
@@ -93,13 +103,14 @@ def sqrt(machine: Machine, x: Instruction, how: Form) -> Step:
         wide = nearest.astype(numpy.float64)
         return directed(nearest, a.astype(numpy.float64) - wide * wide, how["rnd"])
 
-    return _f32(machine, x, how, compute, 1)
+    return _f32(machine, x, how, compute, 1, numpy.sqrt)
 
 
 @form(f"neg{FTZ}{F32}", f"abs{FTZ}{F32}")
 def sign(machine: Machine, x: Instruction, how: Form) -> Step:
     """The number with its sign changed, or without."""
-    return _f32(machine, x, how, numpy.negative if x.parts[0] == "neg" else numpy.absolute, 1)
+    operation = numpy.negative if x.parts[0] == "neg" else numpy.absolute
+    return _f32(machine, x, how, operation, 1, operation)
 
 
 @form(
@@ -144,29 +155,36 @@ def _quotient(a: numpy.ndarray, b: numpy.ndarray, mode: str) -> numpy.ndarray:
     return directed(nearest, rest * numpy.copysign(1.0, wide), mode)
 
 
-def _f32(machine: Machine, x: Instruction, how: Form, compute, count: int) -> Step:
-    """A step of f32 operands: subnormals flushed before and behind if asked, NaN as hardware's."""
+def _wide_quotient(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+    """In f64: near enough, for no quotient of two f32 lies that close to where one becomes tiny."""
+    return a.astype(numpy.float64) / b.astype(numpy.float64)
 
-    def finished(values):
-        values = canonical(values)
-        if how.get("ftz"):
-            values = flush(values)
-        return saturate(values) if how.get("sat") else values
 
-    if how.get("ftz"):
+def _f32(machine: Machine, x: Instruction, how: Form, compute, count: int, exact) -> Step:
+    """A step of f32 operands, with the hardware's NaN, and flushed and saturated if asked.
 
-        def function(*operands):
-            return finished(compute(*[flush(operand) for operand in operands]))
+    ``compute``: results in f32; ``exact``: in f64, as ``tiny`` wants them.
+    """
+    sat, mode = bool(how.get("sat")), how.get("rnd") or "rn"
 
-    elif count == 2 and not how.get("sat"):
-        # The usual case, with as few calls as it can have.
+    def flushed(*operands):
+        operands = [flush(operand) for operand in operands]
+        values = canonical(compute(*operands))
+        if not (numpy.abs(values) > _LEAST_F32).all():
+            zero = numpy.copysign(numpy.float32(0), values)
+            values = numpy.where(tiny(exact(*operands), FORMAT_32, mode), zero, values)
+        return saturate(values) if sat else values
 
-        def function(a, b):
-            return canonical(compute(a, b))
+    def saturated(*operands):
+        return saturate(compute(*operands))
 
-    else:
+    def plain(a, b):
+        return canonical(compute(a, b))
 
-        def function(*operands):
-            return finished(compute(*operands))
+    def other(*operands):
+        return canonical(compute(*operands))
 
+    # The usual case with as few calls as it can have.
+    usual = plain if count == 2 else other
+    function = flushed if how.get("ftz") else saturated if sat else usual
     return elementwise(machine, x, function, "f32", ("f32",) * count)

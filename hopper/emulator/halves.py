@@ -16,6 +16,7 @@ from hopper.emulator.floats import FTZ, SAT
 from hopper.emulator.forms import Form, apply, expect, form
 from hopper.emulator.instructions import Lanes, Step
 from hopper.emulator.numbers import BF16
+from hopper.emulator.numbers import F16 as FORMAT_16
 from hopper.emulator.ptx import Immediate, Instruction
 from hopper.emulator.registers import Read, Write
 from hopper.emulator.rounding import (
@@ -26,6 +27,7 @@ from hopper.emulator.rounding import (
     flush,
     odd_sum,
     saturate,
+    tiny,
 )
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 F16, BF16_TYPE = r"\.(?P<type>f16)(?P<pair>x2)?", r"\.(?P<type>bf16)(?P<pair>x2)?"
 #: Smallest normal number of f16.
 LEAST_F16 = 2.0**-14
-#: What TMA writes where a box reaches past the tensor's edge and the map asks for NaN; ``.oob``
-#: makes +0 of a result with it.
+#: What TMA writes where a box reaches past the tensor's edge and the map asks for NaN. With
+#: ``.oob`` a factor that is it, or its negative, makes the result +0 (probe cases floats.*.oob).
 OOB_NAN = 0x7FF7
 _TWO = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply}
 
@@ -109,17 +111,21 @@ def _half(
     def function(*operands):
         values = [values_of(operand, kind) for operand in operands]
         if how.get("ftz"):
-            values = [flush(value, LEAST_F16) for value in values]
-        result = compute(*values)
-        if how.get("ftz"):
-            result = flush(result.astype(numpy.float16), LEAST_F16)
+            # Exact in f64, or rounded to odd.
+            values = [flush(value, LEAST_F16).astype(numpy.float64) for value in values]
+            result = compute(*values)
+            small = tiny(result, FORMAT_16, "rn")
+            result = numpy.where(small, numpy.copysign(0.0, result), result)
+        else:
+            result = compute(*values)
         if how.get("sat"):
             result = saturate(result)
         if how.get("relu"):
             result = relu(result)
         bits = _rounded(result, kind)
         if how.get("oob"):
-            outside = (operands[0] == OOB_NAN) | (operands[1] == OOB_NAN)
+            outside = [operand & numpy.uint16(0x7FFF) == OOB_NAN for operand in operands[:2]]
+            outside = outside[0] | outside[1]
             bits = numpy.where(outside, numpy.uint16(0), bits)
         return bits
 

@@ -76,6 +76,24 @@ def flush(values: numpy.ndarray, least: float = 2.0**-126) -> numpy.ndarray:
     return numpy.where(small, numpy.copysign(values.dtype.type(0), values), values)
 
 
+def tiny(exact: numpy.ndarray, form: Format, mode: str) -> numpy.ndarray:
+    """Where ``.ftz`` makes a zero of a result: what is subnormal if exponents had no lower end.
+
+    ``exact``: results in f64, exact or rounded to odd. What rounds up to the smallest normal number
+    with all its bits, 24 in f32, is kept; the coarser subnormal numbers play no part (probe cases
+    floats.f32.mul and floats.f32.fma).
+    """
+    least = 2.0**form.smallest_exponent
+    step = 2.0 ** -(form.fraction + 1)
+    magnitude = numpy.abs(exact).astype(numpy.float64)
+    if mode == "rn":
+        return magnitude < least * (1 - step / 2)
+    if mode == "rz":
+        return magnitude < least
+    away = numpy.signbit(exact) == (mode == "rm")
+    return numpy.where(away, magnitude <= least * (1 - step), magnitude < least)
+
+
 def saturate(values: numpy.ndarray) -> numpy.ndarray:
     """``.sat`` of floats: clamped to [0, 1], NaN as +0."""
     one, zero = values.dtype.type(1), values.dtype.type(0)
@@ -86,7 +104,7 @@ def encode(values: numpy.ndarray, form: Format, mode: str, *, finite: bool = Fal
     """Bits of ``form`` (unsigned) that f64 values are rounded to, once.
 
     Beyond the largest number lies infinity, or that number itself where the mode rounds toward zero
-    there; with ``finite`` always that number. NaN has all bits but the sign set, as the hardware's.
+    there; with ``finite`` always that number. NaN has all bits but the sign set, and those ignored.
     """
     wide = numpy.asarray(values, numpy.float64)
     magnitude, negative = numpy.abs(wide), numpy.signbit(wide)
@@ -107,8 +125,6 @@ def encode(values: numpy.ndarray, form: Format, mode: str, *, finite: bool = Fal
         bits = numpy.where(over | infinite, first_special - largest, bits)
         bits = numpy.where(nan, (form.sign >> form.ignored) - 1, bits)
     bits = bits << form.ignored | numpy.where(negative & ~nan, form.sign, 0)
-    if form.ignored:
-        bits = numpy.where(nan, form.sign - 1, bits)
     return bits.astype(form.dtype)
 
 
