@@ -84,7 +84,7 @@ def copy_lanes(
 
 
 def memory_lanes(
-    timed: Sequence[Timed], end: int, block: int, known: Names, prefix: str
+    timed: Sequence[Timed], end: int, block: int, per_block: int, known: Names, prefix: str
 ) -> list[Lane]:
     """Shared memory that copies touch: being written, full, being read, or both at once."""
     every = copies(timed, end)
@@ -107,7 +107,7 @@ def memory_lanes(
         ]
         reads += [
             (g.begin, g.end, known.source(g.line), g.reader)
-            for g in groups(timed, end, block)
+            for g in groups(timed, end, block, per_block)
             if any(low < address + size and address < high for low, high in g.reads)
         ]
         spans = _states(writes, reads, end)

@@ -154,7 +154,7 @@ def _mark(sheet: _Sheet, mark: Mark, lane: int, bar: float, place: float, *, aga
 
 
 def _flag(sheet: _Sheet, broken: Broken, number: int, place: float, height: float) -> None:
-    words = f"Rule broken, {broken.kind}: {broken.words} ({broken.threads})"
+    words = f"{broken.heading}: {broken.words} ({broken.threads})"
     said = _said(-1, broken.moment, broken.moment + 1, words, broken.source)
     with sheet.group(**(said | {"class_": "wb-run-item wb-run-flag"})):
         sheet.line([(place, 22), (place, height - 4)], stroke="remove-ink", width=2, dashed=True)

@@ -46,10 +46,11 @@ def run_model(
     first_step, last_step = steps or (0, max(last, run.steps))
     if first_step >= last_step:
         raise ProblemError(f"steps={steps}: a window needs its first step before its last")
-    known = Names(program, names or {})
     per_block = _warps_a_block(events)
+    known = Names(program, names or {}, per_block)
+    known.learn(events)
     mine = [event for event in events if _concerns(event, blocks, per_block)]
-    mine = _once(mine, known)
+    mine = _once(_landings_of_known_copies(mine), known)
     seen = [event for event in mine if event.step <= last_step]
     if not seen:
         raise ProblemError(
@@ -64,12 +65,12 @@ def run_model(
         lanes += warp_lanes(timed, end, block, per_block, warps, known, prefix)
         lanes += copy_lanes(timed, end, block, known, prefix)
         lanes += tensor_lanes(timed, end, block, per_block, known, prefix)
-        lanes += memory_lanes(timed, end, block, known, prefix)
+        lanes += memory_lanes(timed, end, block, per_block, known, prefix)
         lanes += mbarrier_lanes(timed, end, block, known, prefix)
-    moments = [*_moments(timed, known), _last_moment(run, seen, last_step)]
+    moments = [*_moments(timed, known, len(blocks) > 1), _last_moment(run, seen, last_step)]
     broken = _broken(run, timed, end, known)
     for one in broken:
-        said = f"✗ Rule broken, {one.kind}: {one.words.split('; ')[0]}."
+        said = f"{one.heading}: {one.words.split('; ')[0]}."
         moments[one.moment] = replace(
             moments[one.moment], words=(*moments[one.moment].words, said), source=one.source
         )
@@ -87,6 +88,15 @@ def _first_wave(events: Sequence[Event]) -> Iterator[Event]:
             return
         before = event.step
         yield event
+
+
+def _landings_of_known_copies(events: Sequence[Event]) -> list[Event]:
+    copies = {event.detail["copy"] for event in events if event.kind == "tma.copy"}
+    return [
+        event
+        for event in events
+        if event.kind not in _ASYNCHRONOUS or event.detail["copy"] in copies
+    ]
 
 
 def _once(events: Sequence[Event], known: Names) -> list[Event]:
@@ -136,13 +146,17 @@ def _timed(events: Sequence[Event]) -> list[Timed]:
     return timed
 
 
-def _moments(timed: Sequence[Timed], known: Names) -> Iterator[Moment]:
+def _moments(timed: Sequence[Timed], known: Names, many: bool) -> Iterator[Moment]:
     grouped: dict[int, list[Event]] = {}
     copies = {t.event.detail["copy"]: t.event for t in timed if t.event.kind == "tma.copy"}
     for t in timed:
         grouped.setdefault(t.moment, []).append(t.event)
     for events in grouped.values():
-        words = [words for event in events if (words := known.sentence(event, copies))]
+        words = []
+        for event in events:
+            if said := known.sentence(event, copies):
+                one_block = many and event.block >= 0 and "warps" not in event.detail
+                words.append(f"Block {event.block}: {said}" if one_block else said)
         line = next((line for event in events if (line := _line(event))), 0)
         yield Moment(events[0].step, tuple(dict.fromkeys(words)), known.source(line))
 
@@ -176,8 +190,9 @@ def _broken(run: Run, timed: Sequence[Timed], end: int, known: Names) -> tuple[B
         else:
             # What ends a run is no event of its trace: it is the last thing that happens.
             moment = at.get((hazard.kind, hazard.ptx_line), end)
+            words = _first_line(hazard.message)
             found[key] = Broken(
-                moment, hazard.kind, _first_line(hazard.message), source, hazard.threads
+                moment, hazard.kind, words, source, hazard.threads, warning=hazard.warning
             )
     return tuple(sorted(found.values(), key=lambda one: one.moment))
 

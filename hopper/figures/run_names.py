@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from hopper.compile import Program
 from hopper.emulator.ptx import Source, parse
@@ -13,6 +14,12 @@ from hopper.emulator.trace import Event
 # _ZZ8v1_wgmmaE6tile_a: a variable tile_a of a function v1_wgmma, in the Itanium C++ ABI's spelling.
 _LOCAL_NAME = re.compile(r"_ZZ.*E(\d+)(\w+)$")
 _BARRIER_BYTES = 8
+_LINE = 90  # characters of a source line that are shown
+
+
+def shorten(text: str, length: int) -> str:
+    """At most ``length`` characters, the last one … where something is left out."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 def plain_name(mangled: str) -> str:
@@ -25,9 +32,13 @@ def plain_name(mangled: str) -> str:
 
 
 class Names:
-    """Looks up a program's names. ``given``: shared address -> name, before all others."""
+    """Looks up a program's names.
 
-    def __init__(self, program: Program, given: Mapping[int, str]) -> None:
+    ``given``: shared address -> name, before all others; ``per_block``: places of a block's warps.
+    """
+
+    def __init__(self, program: Program, given: Mapping[int, str], per_block: int) -> None:
+        self._per_block = per_block
         kernel = parse(program.ptx, program.kernel)
         self.given = dict(given)
         self._instructions = {x.line: x for x in kernel.code}
@@ -35,6 +46,7 @@ class Names:
         unit = program._unit
         self._texts = {unit.name: unit.source.splitlines()}
         self._texts |= {name.rsplit("/", 1)[-1]: text.splitlines() for name, text in unit.headers}
+        self._waited: dict[tuple, int] = {}
         self._variables: list[tuple[int, int, str]] = []
         at = SYSTEM_SHARED_BYTES
         for variable in kernel.variables:
@@ -74,14 +86,15 @@ class Names:
         outer = self._outermost(line)
         if outer is None:
             x = self._instructions.get(line)
-            return f"{where}: {x.text[:70]}" if x else where
+            return f"{where}: {shorten(x.text, _LINE)}" if x else where
         lines = self._texts.get(outer.file.rsplit("/", 1)[-1], [])
         statement = ""
         for text in lines[outer.line - 1 : outer.line + 2]:
-            statement += f"{' ' * bool(statement)}{text.split('//')[0].strip()}"
+            space = " " if statement and not statement.endswith("(") else ""
+            statement += space + text.split("//")[0].strip()
             if statement.endswith((";", "{", "}")):
                 break
-        return f"{where}: {statement}" if statement else where
+        return f"{where}: {shorten(statement, _LINE)}" if statement else where
 
     def opcode(self, line: int) -> str:
         """The opcode at a line of PTX."""
@@ -95,11 +108,18 @@ class Names:
             source = source.inlined_at
         return source
 
+    def learn(self, events: Sequence[Event]) -> None:
+        """Learn which mbarriers warps are parked for: the trace tells that right before."""
+        for before, event in pairwise(events):
+            if event.kind == "warp.wait" and before.kind == "mbarrier.wait":
+                self._waited[event.detail["on"]] = before.detail["address"]
+
     def waits_for(self, key: tuple) -> str:
         """What parked warps wait for, in words. ``key``: what wakes them."""
         kind = key[0]
         if kind == "mbarrier":
-            return self.barrier(key[1] % (1 << 24)) if key[1] < 1 << 24 else "an mbarrier"
+            address = self._waited.get(key)
+            return "an mbarrier" if address is None else self.barrier(address)
         return _WAITS.get(kind, str(kind))
 
     def sentence(self, event: Event, copies: Mapping[int, Event]) -> str:
@@ -129,10 +149,14 @@ class Names:
             retired = detail["retired"]
             return f"{_warpgroup(event)} wait: {retired} group{'s' * (retired != 1)} retired."
         if kind in _SENTENCES:
-            return _SENTENCES[kind].format(warps=_warps(event), group=_warpgroup(event))
+            return _SENTENCES[kind].format(warps=self._warps(event), group=_warpgroup(event))
         if kind == "warp.wait":
-            return f"{_warps(event)} wait for {self.waits_for(detail['on'])}."
+            return f"{self._warps(event)} wait for {self.waits_for(detail['on'])}."
         return ""
+
+    def _warps(self, event: Event) -> str:
+        everyone = event.detail.get("warps", [event.warp])
+        return warps_in_words(sorted({warp % self._per_block for warp in everyone}))
 
     def copy(self, event: Event) -> str:
         """What a ``tma.copy`` moves."""
@@ -166,11 +190,6 @@ def _arrivals(count: int) -> str:
 
 def _warpgroup(event: Event) -> str:
     return f"Warps {event.warp}–{event.warp + 3}"
-
-
-def _warps(event: Event) -> str:
-    warps = event.detail.get("warps", [event.warp])
-    return warps_in_words(sorted(event.warp + warp - warps[0] for warp in warps))
 
 
 def warps_in_words(warps: list[int]) -> str:

@@ -58,7 +58,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Broken:
-    """A broken rule, where it was found. ``more``: times that it was found at the same line."""
+    """A broken rule, where it was found. ``more``: times that it was found at the same line.
+
+    ``warning``: the hardware that was asked returned the right result all the same.
+    """
 
     moment: int
     kind: str
@@ -66,6 +69,12 @@ class Broken:
     source: str
     threads: str
     more: int = 0
+    warning: bool = False
+
+    @property
+    def heading(self) -> str:
+        """What it is, in a few words."""
+        return f"✗ {'Warning' if self.warning else 'Rule broken'}, {self.kind}"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Group:
     reads: list[tuple[int, int]] = field(default_factory=list)
 
 
-def groups(timed: Sequence[Timed], end: int, block: int, per_block: int = 1 << 20) -> list[Group]:
+def groups(timed: Sequence[Timed], end: int, block: int, per_block: int) -> list[Group]:
     """Of a block, in the order of issue; one that nobody waits for ends at ``end``."""
     found: list[Group] = []
     pending: dict[int, list[Group]] = {}
@@ -40,7 +40,7 @@ def groups(timed: Sequence[Timed], end: int, block: int, per_block: int = 1 << 2
         event = t.event
         if event.kind in ("mma", "ldmatrix"):
             mine = [w % per_block for w in event.detail["warps"] if w // per_block == block]
-            if mine or (per_block == 1 << 20 and event.block == block):
+            if mine:
                 reader = "mma.sync" if event.kind == "mma" else "ldmatrix"
                 one = Group(reader, tuple(mine), t.moment, event.line, 0, t.moment + 1)
                 one.instructions = event.detail["times"]

@@ -115,7 +115,8 @@ class RunTimeline:
             step = self.model.moments[one.moment].step
             more = f" The same {one.more} times more at this line." if one.more else ""
             items.append(
-                f"<li><strong>{html.escape(one.kind)}</strong> at step {step}, "
+                f"<li><strong>{html.escape(one.kind)}</strong>{' (a warning)' * one.warning} "
+                f"at step {step}, "
                 f"<code>{html.escape(one.source)}</code>: {html.escape(one.words)} "
                 f"({html.escape(one.threads)}).{more}</li>"
             )
