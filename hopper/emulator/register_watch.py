@@ -45,6 +45,7 @@ class RegisterWatch:
         self._retired = numpy.zeros(lanes, numpy.int32)
         self._fenced = numpy.full(lanes, _NEVER, numpy.int32)
         self._shapes: dict[str, int] = {}
+        self._issued: dict[int, tuple[list[int], list[int], int]] = {}
 
     def around(self, x: Instruction, step: Step) -> Step:
         """The step of an ordinary instruction, its accesses to watched registers looked at."""
@@ -83,29 +84,35 @@ class RegisterWatch:
         """``wgmma.fence``."""
         self._fenced[lanes] = self.now()
 
-    def issue(self, x: Instruction, lanes, count: int) -> None:
+    def issue(self, x: Instruction, lanes: slice, count: int) -> None:
         """A wgmma of the group that retires as ``count`` is issued by one warpgroup's lanes."""
-        first = int(numpy.arange(self._retired.size)[lanes][0])
+        first = lanes.start
+        d, a, shape = self._operands(x)
         if (self._fenced[lanes] == _NEVER).any():
             self.report("no-wgmma-fence", "the first wgmma has no fence before it", first)
-        d = [self.rows[register] for register in registers_in(x.operands[0])]
-        a = [self.rows[r] for r in registers_in(x.operands[1]) if r in self.rows]
-        if not isinstance(x.operands[1], Vector):
-            a = []
-        shape = self._shapes.setdefault(".".join(x.parts[4:6]), len(self._shapes) + 1)
-        for row in d + a:
-            if (self._touched[row, lanes] > self._fenced[lanes]).any():
-                told = f"register {self._name(row)} was accessed behind the last wgmma.fence"
-                self.report("no-wgmma-fence", told, first)
-                break
-        for row in d:
-            pending = (self._pending[row, lanes] > self._retired[lanes]).any()
-            if pending and self._shape[row] != shape:
-                told = f"register {self._name(row)} belongs to a pending wgmma of another shape"
-                self.report("accumulator-pending", told, first)
-                break
-        self._pending[numpy.array(d + a)[:, None], numpy.arange(self._retired.size)[lanes]] = count
+        behind = (self._touched[d + a, lanes] > self._fenced[lanes]).any(axis=1)
+        if behind.any():
+            name = self._name((d + a)[int(behind.argmax())])
+            told = f"register {name} was accessed behind the last wgmma.fence"
+            self.report("no-wgmma-fence", told, first)
+        other = (self._pending[d, lanes] > self._retired[lanes]).any(axis=1)
+        other &= self._shape[d] != shape
+        if other.any():
+            name = self._name(d[int(other.argmax())])
+            told = f"register {name} belongs to a pending wgmma of another shape"
+            self.report("accumulator-pending", told, first)
+        self._pending[d + a, lanes] = count
         self._shape[d] = shape
+
+    def _operands(self, x: Instruction) -> tuple[list[int], list[int], int]:
+        """Rows of a wgmma's accumulators and of its A, and a number for its shape."""
+        if x.index not in self._issued:
+            d = [self.rows[register] for register in registers_in(x.operands[0])]
+            vector = isinstance(x.operands[1], Vector)
+            a = [self.rows[register] for register in registers_in(x.operands[1])] if vector else []
+            shape = self._shapes.setdefault(".".join(x.parts[4:6]), len(self._shapes) + 1)
+            self._issued[x.index] = d, a, shape
+        return self._issued[x.index]
 
     def retire(self, lanes, count: int) -> None:
         """Groups up to ``count`` of the warpgroup of these lanes have retired."""
