@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopper.compile import Program, advisories
+from hopper.emulator import hazard_trials
+from hopper.emulator.hazard_kernels import HAZARD_KERNELS
 from hopper.errors import HopperError
 from hopper.figures.palette import colour, dark_jupyter_style
 from hopper.mutants import compile_mutation, emulated, mutations
@@ -28,7 +30,18 @@ from hopper.paths import KERNELS
 from hopper.records import NoRecording, change_of, counters_table, find, freshness
 from hopper.schema import Entry, Mutants
 
-__all__ = ["Code", "Table", "counts", "diff", "mutants", "ptx", "region", "sass", "whole"]
+__all__ = [
+    "Code",
+    "Table",
+    "broken_rules",
+    "counts",
+    "diff",
+    "mutants",
+    "ptx",
+    "region",
+    "sass",
+    "whole",
+]
 
 _MARKER = re.compile(r"^\s*// \[(/?)([a-z0-9][a-z0-9_-]*)\]\s*$")
 
@@ -354,6 +367,27 @@ def mutants(kernel: str) -> Table:
     return Table(
         title, ("broken rule", "the compiler says", "the emulator says", "the GPU returned"), rows
     )
+
+
+def broken_rules() -> Table:
+    """A kernel for every rule that the emulator watches: what a compiler and a GPU made of it.
+
+    Both are recorded. Raises RecordError for a damaged record.
+    """
+    try:
+        trials = hazard_trials.load()
+    except NoRecording:
+        trials = None
+    rows = []
+    for kernel in HAZARD_KERNELS:
+        trial = trials.trials.get(kernel.name) if trials else None
+        said = ", ".join(trial.messages) or "nothing" if trial else "not recorded"
+        returned = trial.verdict if trial else "not recorded"
+        rows.append((kernel.name, kernel.kind, said, returned))
+    where = trials.provenance.label if trials else "no recording"
+    title = f"One rule broken each, {hazard_trials.LAUNCHES} launches; {where}"
+    heads = ("kernel", "the emulator reports", "the compiler says", "the GPU returned")
+    return Table(title, heads, tuple(rows))
 
 
 def _returned(entry: Entry | None, change: str) -> str:

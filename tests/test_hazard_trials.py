@@ -21,7 +21,7 @@ KERNEL = HAZARD_KERNELS[0]
 
 
 def trial(ptx: str = "0" * 64, right=300, wrong=0, hung=0, failed=0) -> Trial:
-    return Trial(ptx, right, wrong, hung, failed, twin_right=300, twin_wrong=0)
+    return Trial(ptx, ("C7519",), right, wrong, hung, failed, twin_right=300, twin_wrong=0)
 
 
 @pytest.mark.parametrize(

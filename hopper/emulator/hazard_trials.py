@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy
 
+from hopper.compile import advisories
 from hopper.conformance import launch_on_gpu
 from hopper.emulator.hazard_kernels import HAZARD_KERNELS, HazardKernel
 from hopper.errors import HopperError
@@ -40,11 +41,13 @@ _FLUSH_BYTES = 96 << 20
 class Trial:
     """How launches of a broken kernel ended; ``twin_…``: those of the corrected one.
 
-    ``ptx``: SHA-256 of the broken kernel's normalised PTX. ``hung``, ``failed``: the launch did
+    ``ptx``: SHA-256 of the broken kernel's normalised PTX; ``messages``: what the compiler noticed,
+    such as "C7519". ``hung``, ``failed``: the launch did
     not end, or ended with an error, which also ends the trial.
     """
 
     ptx: str
+    messages: tuple[str, ...]
     right: int
     wrong: int
     hung: int
@@ -130,8 +133,10 @@ def record(out: Path) -> int:
 def tried(kernel: HazardKernel) -> Trial:
     """Launch a kernel and its twin in processes of their own."""
     broken, twin = _verdicts(kernel, fixed=False), _verdicts(kernel, fixed=True)
+    program = kernel.compile(fixed=False)
     return Trial(
-        kernel.compile(fixed=False).ptx_hash,
+        program.ptx_hash,
+        tuple(advisories(program.log)),
         *(broken.count(verdict) for verdict in ("right", "wrong", "hung", "failed")),
         twin.count("right"),
         len(twin) - twin.count("right"),
