@@ -180,8 +180,8 @@ class Shadow:
         known, fenced = self.clocks.known[cluster, row], self.clocks.fenced[cluster, row]
         self._beside_barriers(lane, grains, "a copy writes to")
         self._async_behind_write(lane, grains, known, fenced, "a copy overwrites", unwritten=True)
-        self._behind_reads(lanes[:, None], grains[None], self._known, "shared-race")
-        self._behind_reads(lanes[:, None], grains[None], self._fenced, "no-proxy-fence")
+        if self._behind_reads(lanes[:, None], grains[None], self._known, "shared-race"):
+            self._behind_reads(lanes[:, None], grains[None], self._fenced, "no-proxy-fence")
         self._behind_operands(lanes, grains[None])
         self._behind_bulk(lanes, numpy.array([start]), stop - start)
         self.writer[grains] = self.clocks.column(cluster, source)
@@ -253,9 +253,10 @@ class Shadow:
             told = f"{does} what thread {int(writer[bare][0])} wrote by an ordinary store"
             self.report("no-proxy-fence", told, lane)
 
-    def _behind_reads(self, rows, grains, knows, kind: str) -> None:
+    def _behind_reads(self, rows, grains, knows, kind: str) -> bool:
+        """Whether accesses come behind all reads; reported where they do not."""
         if not self._is_read[grains].any():
-            return
+            return True
         for warp in range(self._warps):
             at = self._read_at[warp, grains]
             if not at.any():
@@ -270,11 +271,10 @@ class Shadow:
             if late.any():
                 told = f"shared memory is overwritten that a thread of warp {warp} reads"
                 self.report(kind, told, _first(rows, late))
-                return
-        if self._older:
-            self._behind_older_reads(rows, grains, knows, kind)
+                return False
+        return not self._older or self._behind_older_reads(rows, grains, knows, kind)
 
-    def _behind_older_reads(self, rows, grains, knows, kind: str) -> None:
+    def _behind_older_reads(self, rows, grains, knows, kind: str) -> bool:
         wanted = set(grains.reshape(-1).tolist())
         for (warp, grain), readers in self._older.items():
             if grain not in wanted:
@@ -283,7 +283,8 @@ class Shadow:
             if any(int(knows(lane, numpy.array([r]))[0]) < at for r, at in readers.items()):
                 told = f"shared memory is overwritten that a thread of warp {warp} reads"
                 self.report(kind, told, int(lane[0]))
-                return
+                return False
+        return True
 
     def _forget_reads(self, grains: numpy.ndarray) -> None:
         if not self._is_read[grains].any():
