@@ -484,6 +484,49 @@ def test_clamped_and_packed(sign, bits):
         check(f"cvt.pack.sat.{sign}{bits}.s32.b32", "b32", ["s32", "s32", "b32"], pack)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "sources", "answer"),
+    [
+        # The carry of a subtraction is 1 where nothing is borrowed.
+        ("sub.cc.u32 %r0, %s0, %s1; addc.u32 %r0, %s2, %s1;", "u32", (0, 0x100, 0xFFFF), 0x100FF),
+        ("sub.cc.u32 %r0, %s0, %s1; addc.u32 %r0, %s2, %s1;", "u32", (0x2E, 0, 0x3F), 0x40),
+        ("add.cc.u32 %r0, %s0, %s1; subc.u32 %r0, %s2, %s1;", "u32", (0x2E, 0, 0x3F), 0x3E),
+        (
+            "add.cc.u64 %r0, %s0, %s1; subc.u64 %r0, %s2, %s1;",
+            "u64",
+            (0xFFFFFFFFFFFFFDBC, 0xFFFFFFFFFE3C4530, 0xFFFFFFFFFFFFFF7F),
+            0x1C3BA4F,
+        ),
+        # Of a 64-bit field's place and length all bits count.
+        ("cvt.u32.u64 %c, %s2; bfe.u64 %r0, %s0, %c, 17;", "u64", (0xFFFF, 0, 0xFFFF8000), 0),
+        (
+            "cvt.u32.u64 %c, %s2; bfe.s64 %r0, %s0, 9, %c;",
+            "u64",
+            (0x7FFFFFFFFFFFFFFF, 0, 0x80000000),
+            0x3FFFFFFFFFFFFF,
+        ),
+        (
+            "cvt.u32.u64 %c, %s2; bfi.b64 %r0, %s0, %s1, 3, %c;",
+            "u64",
+            (0x7FFF, 0x40, 0x80000001),
+            0x3FFF8,
+        ),
+        # The smallest n has no opposite.
+        ("fns.b32 %r0, %s0, %s1, %s2;", "u32", (2, 3, 0x80000000), 0),
+    ],
+)
+def test_what_an_h200_answered(text, kind, sources, answer):
+    arrays = [numpy.array([value], f"u{bits_of(kind) // 8}") for value in sources]
+    assert run(text, [kind], [kind] * 3, *arrays)[0].tolist() == [answer]
+
+
+def test_no_bit_is_found_from_outside_the_mask():
+    mask, base = numpy.full(4, 0xFFFFFFFF, "u4"), numpy.full(4, 32, "u4")
+    n = numpy.array([1, 0, -1, -32], "i4")
+    got = one("fns.b32", "b32", ["b32", "u32", "s32"], mask, base, n)
+    assert got.tolist() == [0xFFFFFFFF] * 4
+
+
 def test_immediates_stand_for_registers():
     a = inputs("s32", 0)
     for text, wanted in (

@@ -222,6 +222,32 @@ def test_what_ptxas_refuses_is_refused(text):
         run(text, ["b32"], ["b32"], inputs("f32"))
 
 
+@pytest.mark.parametrize(
+    ("opcode", "given", "answer"),
+    [
+        # NaN has no bits below those of tf32, and no sign.
+        ("cvt.rn.tf32.f32", 0xFF800001, 0x7FFFE000),
+        ("cvt.rz.relu.tf32.f32", 0xFFC00000, 0x7FFFE000),
+        # To f16 .ftz does nothing; to bf16 it flushes what it reads.
+        ("cvt.rm.ftz.f16.f32", 0x80000001, 0x8001),
+        ("cvt.rp.ftz.f16.f32", 0x007FFFFF, 0x0001),
+        ("cvt.rp.ftz.sat.f16.f32", 0x00000001, 0x0001),
+        ("cvt.rp.ftz.bf16.f32", 0x00000001, 0x0000),
+        # What rounds up to the smallest normal number with 24 bits is kept, a tie too.
+        ("cvt.rn.ftz.f32.f64", 0x380FFFFFF0000000, 0x00800000),
+        ("cvt.rn.ftz.f32.f64", 0xB80FFFFFEFFFFFFF, 0x80000000),
+        ("cvt.rn.f32.f64", 0x380FFFFFEFFFFFFF, 0x00800000),
+        ("cvt.rz.ftz.f32.f64", 0x380FFFFFFFFFFFFF, 0x00000000),
+        ("cvt.rm.ftz.f32.f64", 0xB80FFFFFE0000000, 0x80000000),
+        ("cvt.rm.ftz.f32.f64", 0xB80FFFFFE0000001, 0x80800000),
+    ],
+)
+def test_what_an_h200_answered(opcode, given, answer):
+    to, source = opcode.split(".")[-2:]
+    array = numpy.array([given], f"u{int(source[1:]) // 8}")
+    assert one(opcode, "b32" if to == "tf32" else to, [source], array).tolist() == [answer]
+
+
 @pytest.mark.parametrize("to", ["f32", "f16", "bf16"])
 def test_nan_of_f64_keeps_what_fits(to):
     form = FORMATS[to]

@@ -256,6 +256,35 @@ def test_what_rounds_up_to_the_smallest_normal_number_is_kept(kind):
     assert 0 in kept and 1 << form.fraction in kept
 
 
+@pytest.mark.parametrize(
+    ("opcode", "kind", "sources", "answer"),
+    [
+        # (1 - 2^-24) of the smallest normal number is an f32 if exponents have no lower end.
+        ("mul.rn.ftz", "f32", (0x00800000, 0x3F7FFFFF), 0x00000000),
+        ("mul.rp.ftz", "f32", (0x80800000, 0xBF7FFFFF), 0x00000000),
+        ("mul.rm.ftz", "f32", (0x80800000, 0x3F7FFFFF), 0x80000000),
+        ("mul.rn", "f32", (0x00800000, 0x3F7FFFFF), 0x00800000),
+        ("div.rm.ftz", "f32", (0x80800000, 0x3F800001), 0x80000000),
+        ("div.rp.ftz", "f32", (0x00800000, 0x3F800001), 0x00000000),
+        ("mul.ftz", "f16", (0x0400, 0xBBFF), 0x8000),
+        ("fma.rn.ftz", "f16", (0x3800, 0x0401, 0x8600), 0x8000),
+        # Far less below it rounds to it, and is kept, unless rounded toward zero.
+        ("fma.rn.ftz", "f32", (0x80800000, 0x81000000, 0x80800000), 0x80800000),
+        ("fma.rz.ftz", "f32", (0x80800000, 0x81000000, 0x80800000), 0x80000000),
+        # ptxas takes .ftz of rcp.f64, and leaves it out.
+        ("rcp.rn.ftz", "f64", (0x000FFFFFFFFFFFFF,), 0x7FD0000000000001),
+        ("rcp.rm.ftz", "f64", (0x7FEFFFFFFFFFFFFF,), 0x0004000000000000),
+        # One of two NaNs.
+        ("mul.rn", "f64", (0x7FFFFFFFFFFFFFFF, 0x7FF0000000000001), 0x7FF8000000000001),
+        ("fma.rn", "f64", (0xFFF8 << 48, 0x18 << 48, 0x7FF8 << 48), 0x7FF8 << 48),
+    ],
+)
+def test_what_an_h200_answered(opcode, kind, sources, answer):
+    arrays = [numpy.array([value], f"u{FORMATS[kind].bits // 8}") for value in sources]
+    got = one(f"{opcode}.{kind}", kind, [kind] * len(sources), *arrays)
+    assert got.tolist() == [answer]
+
+
 def test_f64_returns_the_nan_of_an_operand():
     quiet = 0x0008000000000000
     a, b, c = 0x7FF0000000000001, 0xFFF8000000000002, 0x7FF0000000000003

@@ -94,7 +94,8 @@ _BITS_32 = scalar_case(
             for word in ("and", "or")
             for table in (0x80, 0x1D)
         ),
-        # The base must lie in the mask's 32 bits.
+        "fns.b32 %0, %1, %2, %3;",
+        # Defined only where the base lies in the mask's 32 bits.
         "{.reg .b32 x; and.b32 x, %2, 31; fns.b32 %0, %1, x, %3;}",
         "{.reg .b32 x, y; and.b32 x, %2, 31; bfe.s32 y, %3, 0, 4; fns.b32 %0, %1, x, y;}",
     ],

@@ -21,6 +21,9 @@ _FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
 #: A source that takes every value of 16 bits in turn.
 EVERY = "every 16"
 _REGISTER = {EVERY: 16, "f16x2": 32, "bf16x2": 32, "u8": 16, "s8": 16}
+#: Odd numbers whose product is 2**(fraction + 2) - 1, of the formats with .ftz: of the smallest
+#: normal number that is a tie, between it and the number below it if exponents had no lower end.
+_TIE = {"f32": (31, 1082401), "f16": (63, 65)}
 #: Values at which conversions change their mind: ends of integer types, ties, ends of f16 and fp8.
 _TURNS = (
     *(0.5, 1.5, 2.5, 0.49999997, 0.50000006, 127.0, 127.5, 128.0, 128.5, 255.0, 255.5, 256.0),
@@ -192,7 +195,7 @@ def _beside_one(rng, form: Format, count: int) -> numpy.ndarray:
 def _put_nearly_normal(kind: str, a: numpy.ndarray, b: numpy.ndarray) -> None:
     """Put pairs at the end whose product is (1 + 2^-k)(1 - 2^-k) of the smallest normal number.
 
-    All are subnormal; for large k they round up to the smallest normal number.
+    All are subnormal; for large k they round up to the smallest normal number. One more is a tie.
     """
     form = _FLOATS[kind]
     k = numpy.arange(1, form.fraction + 1).astype(form.dtype)
@@ -204,6 +207,10 @@ def _put_nearly_normal(kind: str, a: numpy.ndarray, b: numpy.ndarray) -> None:
     below = _field(numpy.full(k.size, form.bias - low), form) | every - (power << 1) + 1
     signs = (k & form.dtype.type(1)) << form.dtype.type(form.bits - 1)
     a[-k.size :], b[-k.size :] = above, below | signs
+    if kind in _TIE:
+        tie = [odd << form.fraction + 1 - odd.bit_length() for odd in _TIE[kind]]
+        exponents = _field(numpy.array([low, form.bias - low]), form)
+        a[-k.size - 1], b[-k.size - 1] = exponents | numpy.array(tie, form.dtype) & every
 
 
 def _addend(rng, kind: str, a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:

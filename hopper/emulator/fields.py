@@ -186,7 +186,8 @@ def reverse(machine: Machine, x: Instruction, how: Form) -> Step:
 def find_nth(machine: Machine, x: Instruction, how: Form) -> Step:
     """Place of the n-th set bit of ``mask`` from bit ``base``, upward or (n < 0) downward.
 
-    n = 0 asks for ``base`` itself; n = 1 is the first one there or beyond. All ones: there is none.
+    n = 0 asks for ``base`` itself; n = 1 is the first one there or beyond. All ones: there is none,
+    as for a base outside the mask, which the PTX ISA leaves undefined (probe case alu.bits.32).
     """
 
     def compute(bits, base, n):
@@ -198,7 +199,7 @@ def find_nth(machine: Machine, x: Instruction, how: Form) -> Step:
         up = numpy.cumsum(on & (place >= base), axis=0)
         down = numpy.cumsum((on & (place <= base))[::-1], axis=0)[::-1]
         hit = numpy.where(n > 0, (up == n) & (place >= base), (down == -n) & (place <= base))
-        hit = on & numpy.where(n == 0, place == base, hit)
+        hit = on & numpy.where(n == 0, place == base, hit) & (base < 32)
         found = numpy.where(hit.any(axis=0), hit.argmax(axis=0), 0xFFFFFFFF)
         # -2**31 has no opposite: ptxas' loop then ends with 0 (probe case alu.bits.32).
         return numpy.where(n == -(1 << 31), 0, found)
