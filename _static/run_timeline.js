@@ -125,7 +125,7 @@
       const lanes = [...new Set(items.map((other) => other.lane))];
       const lane = lanes[lanes.indexOf(item.lane) + (key === "ArrowDown" ? 1 : -1)];
       const there = items.filter((other) => other.lane === lane);
-      return there.filter((other) => other.begin <= item.begin).pop() || there[0];
+      return there.filter((other) => other.begin < item.end).pop() || there[0];
     }
 
     function say(node) {
@@ -198,7 +198,8 @@
       } else return;
       event.preventDefault();
     });
-    svg.addEventListener("focusin", (event) => {
+    // Not on the svg: Chromium lets Tab stop at a drawing that listens for focus.
+    scroll.addEventListener("focusin", (event) => {
       const node = event.target.closest(".wb-run-item");
       if (node) say(node);
     });
