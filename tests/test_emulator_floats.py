@@ -271,6 +271,11 @@ def test_what_rounds_up_to_the_smallest_normal_number_is_kept(kind):
         # Far less below it rounds to it, and is kept, unless rounded toward zero.
         ("fma.rn.ftz", "f32", (0x80800000, 0x81000000, 0x80800000), 0x80800000),
         ("fma.rz.ftz", "f32", (0x80800000, 0x81000000, 0x80800000), 0x80000000),
+        # So does a tie between it and the number below, (1 - 2^-25) of it; in f16 (1 - 2^-12).
+        ("mul.rn.ftz", "f32", (0x1FF80000, 0x20042108), 0x00800000),
+        ("mul.rp.ftz", "f32", (0x1FF80000, 0x20042108), 0x00800000),
+        ("mul.rm.ftz", "f32", (0x1FF80000, 0x20042108), 0x00000000),
+        ("mul.ftz", "f16", (0x1FE0, 0x2010), 0x0400),
         # ptxas takes .ftz of rcp.f64, and leaves it out.
         ("rcp.rn.ftz", "f64", (0x000FFFFFFFFFFFFF,), 0x7FD0000000000001),
         ("rcp.rm.ftz", "f64", (0x7FEFFFFFFFFFFFFF,), 0x0004000000000000),
