@@ -8,6 +8,7 @@ import pytest
 from hopper import conformance
 from hopper.conformance import Case, blank, cases, digest, emulate
 from hopper.conformance import record as module
+from hopper.conformance import tensorcore
 from hopper.conformance.record import (
     Answer,
     Answers,
@@ -45,6 +46,22 @@ def test_every_bit_is_the_one_that_the_h200_returned(case):
         assert tuple(digest(outputs)) == answers.answers[case.name].outputs
     else:  # a case that was changed has no answer yet; check-records says so
         assert all(output.size for output in outputs)
+
+
+def _one_of_each_form() -> list[str]:
+    """A case of every instruction, type and accumulator, another theme each time."""
+    forms: dict[str, list[str]] = {}
+    for case in cases("tensorcore"):
+        forms.setdefault(case.name.rsplit(".", 1)[0], []).append(case.name)
+    return [names[number % len(names)] for number, names in enumerate(forms.values())]
+
+
+@pytest.mark.parametrize("name", _one_of_each_form())
+def test_the_tensor_core_computes_what_the_h200_computed(name):
+    answers = recorded("tensorcore")
+    outputs = tensorcore.expected(name)
+    if answers is not None:
+        assert tuple(digest(outputs)) == answers.answers[name].outputs
 
 
 SOURCE = """

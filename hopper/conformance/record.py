@@ -2,6 +2,7 @@
 
 ``python -m hopper.conformance --out folder`` runs the cases on this machine's Hopper GPU and writes
 ``folder/<gpu>/conformance/<unit>.json``; ``python -m hopper.records merge folder`` installs it.
+``--check [unit …]`` runs the cases in the emulator and compares them with what is recorded.
 With ``--arrays``, ``arrays-<unit>.zip`` beside it holds the outputs themselves, for looking at a
 difference. A case is stale when its compiled kernel or its inputs changed since; then the recording
 says nothing.
@@ -10,6 +11,7 @@ says nothing.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import shutil
 import subprocess
@@ -22,7 +24,7 @@ from pathlib import Path
 
 import numpy
 
-from hopper.conformance import Case, Tiled, cases, digest, run_on_gpu, units
+from hopper.conformance import Case, Tiled, cases, digest, emulate, run_on_gpu, units
 from hopper.errors import HopperError, RecordError
 from hopper.processes import environment, run_group
 from hopper.records.sealed import read_sealed, write_sealed
@@ -113,6 +115,40 @@ def state(case: Case, recorded: Answers | None) -> str:
     return "stale"
 
 
+def check(wanted: list[str]) -> int:
+    """Compare every case of units with its recording, bit for bit. Returns the exit status.
+
+    Raises NoRecording where a unit has none.
+    """
+    wrong = 0
+    for unit in wanted:
+        answers = load(unit)
+        states: dict[str, list[str]] = {}
+        values = 0
+        for case in cases(unit):
+            found = state(case, answers)
+            if found == "fresh":
+                outputs = emulated(unit, case)
+                values += sum(output.size for output in outputs)
+                same = tuple(digest(outputs)) == answers.answers[case.name].outputs
+                found = "equal" if same else "DIFFERENT"
+            states.setdefault(found, []).append(case.name)
+        told = ", ".join(f"{len(names)} {found}" for found, names in sorted(states.items()))
+        print(f"{unit}: {told} ({values:,} values)", flush=True)
+        for name in states.get("DIFFERENT", ()):
+            print(f"  {name}", flush=True)
+        wrong += sum(len(names) for found, names in states.items() if found != "equal")
+    return 1 if wrong else 0
+
+
+def emulated(unit: str, case: Case) -> list[numpy.ndarray]:
+    """The emulator's outputs. A unit may compute them without its PTX (``expected(name)``)."""
+    module = importlib.import_module(f"hopper.conformance.{unit}")
+    if hasattr(module, "expected"):
+        return module.expected(case.name)
+    return emulate(case)[0]
+
+
 # ---- recording, on a Hopper GPU -----------------------------------------------------------------
 
 
@@ -188,7 +224,7 @@ def run_part(unit: str, path: Path, names: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """``--out folder [--arrays] [unit …]``; ``--part`` is what the recorder starts itself."""
+    """The commands above; ``--part`` is what the recorder starts itself."""
     try:
         match arguments:
             case ["--part", unit, path, *names]:
@@ -198,6 +234,8 @@ def main(arguments: list[str]) -> int:
                 named = [unit for unit in wanted if unit != "--arrays"]
                 arrays = "--arrays" in wanted
                 return record(Path(out), named or units_with_cases(), arrays=arrays)
+            case ["--check", *wanted]:
+                return check(list(wanted) or units_with_cases())
         print(__doc__)
         return 2
     except HopperError as error:
