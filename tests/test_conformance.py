@@ -6,9 +6,8 @@ import numpy
 import pytest
 
 from hopper import conformance
-from hopper.conformance import Case, blank, cases, digest, emulate
+from hopper.conformance import Case, blank, cases, digest, emulate, tensorcore
 from hopper.conformance import record as module
-from hopper.conformance import tensorcore
 from hopper.conformance.record import (
     Answer,
     Answers,
@@ -24,7 +23,7 @@ from hopper.errors import HopperError, RecordError
 from hopper.records import NoRecording
 from hopper.schema import Provenance
 
-# The tensor core's cases are large; tests/test_tensorcore.py compares them without the PTX.
+# The cases of the tensor core are large: they are compared below, without interpreting PTX.
 EMULATED = [case for unit in units_with_cases() if unit != "tensorcore" for case in cases(unit)]
 UNIT_OF = {case.name: unit for unit in units_with_cases() for case in cases(unit)}
 
