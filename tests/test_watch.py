@@ -19,7 +19,7 @@ from hopper.emulator.ptx import parse
 from hopper.emulator.shadow import Shadow
 from hopper.emulator.watch import grain_of
 
-LANES, BYTES, GRAIN = 128, 64, 4
+LANES, BYTES, GRAIN = 128, 32, 4
 THREADS = (0, 1, 2, 33, 127)
 
 
@@ -130,9 +130,7 @@ class BruteForce:
 
 threads = st.sampled_from(THREADS)
 places = st.integers(0, BYTES // GRAIN - 1).map(lambda i: i * GRAIN)
-spans = st.tuples(st.integers(0, 3), st.integers(1, 4)).map(
-    lambda s: (16 * s[0], min(16 * (s[0] + s[1]), BYTES))
-)
+spans = st.sampled_from([(0, 16), (16, 32), (0, 32)])
 sources = st.integers(0, 1)
 groups = st.lists(threads, min_size=1, max_size=3, unique=True).flatmap(
     lambda lanes: st.tuples(
@@ -292,6 +290,19 @@ def test_a_read_that_a_later_reader_does_not_know_of_is_not_forgotten():
     events += [("read", one(2), 4), ("release", 2, 1), ("acquire", 33, 1)]
     assert orders(*events, ("write", one(33), 4)) == {"shared-race"}
     assert orders(*events, ("acquire", 33, 0), ("write", one(33), 4)) == set()
+
+
+def test_all_lanes_that_read_together_are_remembered():
+    events = [("write", one(0), 4), ("meet",), ("read", ([1, 2, 33], [0, 0, 0]), 4)]
+    events += [("release", 2, 0), ("release", 33, 0), ("acquire", 127, 0)]
+    assert orders(*events, ("write", one(127), 4)) == {"shared-race"}
+    assert orders(*events, ("release", 1, 0), ("acquire", 127, 0), ("write", one(127), 4)) == set()
+
+
+def test_every_thread_of_a_warpgroup_must_know_of_what_its_wgmma_reads():
+    events = [("write", one(0), 4), ("fence", 0), ("release", 0, 0)]
+    assert "shared-race" in orders(*events, ("acquire", 33, 0), ("wgmma", (0, 16)))
+    assert orders(*events, ("meet",), ("wgmma", (0, 16))) == {"shared-unwritten"}
 
 
 def test_two_lanes_of_one_instruction_write_one_place():

@@ -59,6 +59,8 @@ class Copies:
         waiting = numpy.ones(lanes.size, bool)
         batch = _Batch(lanes, places, size, self.committed[lanes], waiting, perform)
         self._batches.append(batch)
+        if self.machine.watch:
+            self.machine.watch.copying(lanes, places, size, batch.group)
         self.machine.later(lambda: self._finish(batch, batch.waiting.copy()))
 
     def behind(self, lanes: Lanes, happens: Callable[[], None]) -> None:
@@ -83,6 +85,9 @@ class Copies:
 
         ``groups`` of -1 stands for everything, committed or not.
         """
+        if self.machine.watch:
+            number = self.machine.lane[lanes]
+            self.machine.watch.copied(number, self.committed[number] - groups)
         if not self._batches:
             return
         # A copy whose group is older than this must be there.
@@ -95,9 +100,6 @@ class Copies:
         positions = numpy.flatnonzero(which)
         if positions.size:
             batch.perform(positions)
-            if self.machine.watch:
-                lanes, places = batch.lanes[positions], batch.places[positions]
-                self.machine.watch.write(lanes, places, batch.size)
             batch.waiting[positions] = False
         if batch in self._batches and not batch.waiting.any():
             self._batches.remove(batch)
@@ -250,6 +252,7 @@ def arrive(machine: Machine, x: Instruction) -> Step:
 
     def step(lanes: Lanes) -> None:
         places, who = where(lanes, address(lanes)), machine.lane[lanes]
+        groups = copies.committed[who] + 1
         for place in places.tolist():
             barriers.get(place)
             if not form["noinc"]:
@@ -257,6 +260,7 @@ def arrive(machine: Machine, x: Instruction) -> Step:
 
         def happens() -> None:
             if machine.watch:
+                machine.watch.copied(who, groups)
                 machine.watch.arrived(who, places, relaxed=False)
             for place in places.tolist():
                 barriers.arrive(place)

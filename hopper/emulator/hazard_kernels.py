@@ -47,6 +47,11 @@ class HazardKernel:
     also: tuple[str, ...] = ()
 
     @property
+    def kernel(self) -> str:
+        """The ``extern "C"`` function."""
+        return self.name
+
+    @property
     def source(self) -> str:
         """The file, below ``kernels/``."""
         return f"hazards/{self.name}.cu"
@@ -193,6 +198,15 @@ def _swapped() -> dict:
     }
 
 
+def _fours_reversed() -> dict:
+    values = _numbers(128, 4)
+    return {
+        "arguments": lambda: [values.copy(), blank((128, 4), numpy.uint32)],
+        "output": 1,
+        "expected": lambda: values[::-1],
+    }
+
+
 def _with_flag() -> dict:
     values = _numbers(64)
     return {
@@ -235,6 +249,7 @@ HAZARD_KERNELS: tuple[HazardKernel, ...] = (
         may_hang=True,
     ),
     HazardKernel("copy_not_arrived", "copy-not-arrived", **_copy(256)),
+    HazardKernel("thread_copy_not_arrived", "copy-not-arrived", **_fours_reversed()),
     HazardKernel("no_proxy_fence_write", "no-proxy-fence", **_copy(256), threads=_THREAD_0),
     HazardKernel("no_proxy_fence_wgmma", "no-proxy-fence", **_multiply(), threads=_THREAD_0),
     HazardKernel("no_proxy_fence_read", "no-proxy-fence", **_sums_of_two(), threads=_THREAD_0),

@@ -94,8 +94,18 @@ class Shadow:
                 older = self._older.setdefault((first // WARP, int(grains[i, j])), {})
                 older |= dict.fromkeys((first + numpy.flatnonzero(unknown)).tolist(), time)
 
-    def write(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int) -> None:
-        """Threads write ``size`` bytes each."""
+    def write(
+        self,
+        lanes: numpy.ndarray,
+        places: numpy.ndarray,
+        size: int,
+        now: int,
+        by: tuple[numpy.ndarray, numpy.ndarray] | None = None,
+    ) -> None:
+        """Threads write ``size`` bytes each.
+
+        ``by``: columns and counts, one a lane, where the write happens only later.
+        """
         grains = self._grains(places, size)
         rows = lanes[:, None]
         self._tick(lanes, now)
@@ -104,13 +114,30 @@ class Shadow:
         self._behind_reads(rows, grains, self._known, "shared-race")
         self._behind_operands(lanes, grains)
         self._behind_bulk(lanes, places, size)
-        writer = rows % self.clocks.lanes
+        writer = rows % self.clocks.lanes if by is None else by[0][:, None]
         self.writer[grains] = writer
-        self.written[grains] = now
+        self.written[grains] = now if by is None else by[1][:, None]
         if lanes.size > 1 and (other := self.writer[grains] != writer).any():
             told = f"a thread writes what thread {int(self.writer[grains][other][0])} writes, too"
             self.report("shared-race", told, _first(rows, other))
         self._forget_reads(grains)
+
+    def settle(
+        self,
+        lanes: numpy.ndarray,
+        places: numpy.ndarray,
+        size: int,
+        now: int,
+        by: tuple[numpy.ndarray, numpy.ndarray],
+    ) -> None:
+        """Lanes have waited for such writes: from ``now`` on they are as ordinary ones."""
+        grains = self._grains(places, size)
+        columns, counts = by[0][:, None], by[1][:, None]
+        still = (self.writer[grains] == columns) & (self.written[grains] == counts)
+        row = numpy.broadcast_to((lanes % self.clocks.lanes)[:, None], grains.shape)
+        self.writer[grains[still]] = row[still]
+        self.written[grains[still]] = now
+        self._tick(lanes, now)
 
     def mark(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int) -> None:
         """Threads wrote ``size`` bytes each, in a way that raced with nobody."""

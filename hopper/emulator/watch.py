@@ -46,6 +46,8 @@ class Watch:
         self._announced: dict[int, tuple[Instruction, int]] = {}
         self._lacks: dict[int, int] = {}
         self._under_way: dict[int, int] = {}
+        # cp.async under way: lanes, places, bytes, and by which columns and counts they are known.
+        self._copying: list[tuple] = []
         self._arrived: dict[int, Knowledge] = {}
         self._released: dict[int, Knowledge] = {}
         self._phases: dict[int, int] = {}
@@ -122,6 +124,31 @@ class Watch:
         lanes = self.machine.lane[lanes]
         self.departures.touched(lanes, places)
         self.shadow.write(lanes, places, size, self.now)
+
+    def copying(
+        self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, groups: numpy.ndarray
+    ) -> None:
+        """Lanes start a ``cp.async`` each, in the group of theirs of this number."""
+        columns = numpy.array([self._copies_of(lane) for lane in lanes.tolist()])
+        by = columns, groups + 1
+        self.departures.touched(lanes, places)
+        self.shadow.write(lanes, places, size, self.now, by)
+        self._copying.append((lanes, places, size, by))
+
+    def copied(self, lanes: numpy.ndarray, limit: numpy.ndarray) -> None:
+        """Lanes have waited for their ``cp.async`` of groups below ``limit`` (one a lane)."""
+        before = numpy.zeros(self.machine.lane_count, numpy.int64)
+        before[lanes] = limit
+        kept = []
+        for who, places, size, (columns, counts) in self._copying:
+            done = counts <= before[who]
+            if done.any():
+                by = columns[done], counts[done]
+                self.shadow.settle(who[done], places[done], size, self.now, by)
+            if not done.all():
+                left = ~done
+                kept.append((who[left], places[left], size, (columns[left], counts[left])))
+        self._copying = kept
 
     def fence_proxy(self, lanes: Lanes) -> None:
         """``fence.proxy.async``: what lanes know of comes before asynchronous accesses."""
@@ -318,6 +345,10 @@ class Watch:
         self.clocks.learn(numpy.array([lane]), ("bulk", lane % self.cluster_lanes), count)
 
     # ---- inside
+
+    def _copies_of(self, lane: int) -> int:
+        cluster, row = divmod(lane, self.cluster_lanes)
+        return self.clocks.column(cluster, ("cp.async", row))
 
     def _phase_of(self, barrier: int) -> int:
         return self._phases.get(barrier, 0)
