@@ -278,6 +278,15 @@ def test_a_window_of_steps():
     assert kept <= {moment.words for moment in whole.moments}
 
 
+def test_a_rule_broken_outside_the_window_is_not_marked_in_it():
+    lacking = BREAKS["no wait_group"]
+    whole = model("v1_wgmma", lacking)
+    assert model("v1_wgmma", lacking, steps=(0, 100)).broken == ()
+    later = model("v1_wgmma", lacking, steps=(120, 330)).broken
+    assert [one.kind for one in later] == [one.kind for one in whole.broken[1:4]]
+    assert "tma_load_2d(tile_b" in later[0].source
+
+
 def test_blocks():
     problem = Problem(256, 128, 128)
     both = model("v1_wgmma", problem=problem, blocks=(0, 1))
@@ -301,9 +310,13 @@ def test_blocks():
         ({"steps": (0, 3)}, "nothing in the trace"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(asked, message):
+def test_what_cannot_be_shown_is_refused(asked, message, monkeypatch):
     with pytest.raises(ProblemError, match=message):
         model(**asked)
+    monkeypatch.setattr("hopper.figures.run_model.MOMENTS", 30)
+    with pytest.raises(ProblemError, match="52 moments; a timeline shows 30 at most"):
+        model()
+    assert model(steps=(0, 110)), "a window is the way out"
     for words in ({"title": " ", "alt": "a"}, {"title": "a", "alt": ""}):
         with pytest.raises(ProblemError, match="in words"):
             figures.run_timeline(*ran(), **words)

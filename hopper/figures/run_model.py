@@ -26,6 +26,8 @@ from .run_warps import warp_lanes
 #: What an asynchronous unit does by itself begins a moment; what follows from it belongs to it.
 _ASYNCHRONOUS = ("tma.complete", "tma.read")
 _FOLLOWS = ("mbarrier.complete_tx", "mbarrier.phase", "warp.wake", "cluster.phase")
+#: As many are drawn at most: v1 has 53 for three steps along K.
+MOMENTS = 1200
 
 
 def run_model(
@@ -59,6 +61,11 @@ def run_model(
         )
     timed = _timed(seen)
     end = timed[-1].moment + 1
+    if end > MOMENTS:
+        raise ProblemError(
+            f"steps={steps}: {end:,} moments; a timeline shows {MOMENTS:,} at most; choose a "
+            f"window with steps=(first, last), fewer blocks, or a smaller problem"
+        )
     lanes: list[Lane] = []
     for block in blocks:
         prefix = f"block {block} " if len(blocks) > 1 else ""
@@ -68,7 +75,10 @@ def run_model(
         lanes += memory_lanes(timed, end, block, per_block, known, prefix)
         lanes += mbarrier_lanes(timed, end, block, known, prefix)
     moments = [*_moments(timed, known, len(blocks) > 1), _last_moment(run, seen, last_step)]
-    broken = _broken(run, timed, end, known)
+    elsewhere = {_found(event) for event in events if event.kind == "hazard"}
+    if last_step < run.steps:
+        elsewhere |= {(hazard.kind, hazard.ptx_line) for hazard in run.hazards}
+    broken = _broken(run, timed, end, known, elsewhere)
     for one in broken:
         said = f"{one.heading}: {one.words.split('; ')[0]}."
         moments[one.moment] = replace(
@@ -174,25 +184,33 @@ def _last_moment(run: Run, seen: Sequence[Event], last_step: int) -> Moment:
     return Moment(max(seen[-1].step, run.steps), ("The last thread has left.",))
 
 
-def _broken(run: Run, timed: Sequence[Timed], end: int, known: Names) -> tuple[Broken, ...]:
-    at = {
-        (t.event.detail["hazard"], t.event.detail["found_at"]): t.moment
-        for t in timed
-        if t.event.kind == "hazard"
-    }
+def _found(event: Event) -> tuple[str, int]:
+    return event.detail["hazard"], event.detail["found_at"]
+
+
+def _broken(
+    run: Run,
+    timed: Sequence[Timed],
+    end: int,
+    known: Names,
+    elsewhere: set[tuple[str, int]],
+) -> tuple[Broken, ...]:
+    """Broken rules of the moments that are drawn; ``elsewhere``: found outside, left out."""
+    at = {_found(t.event): t.moment for t in timed if t.event.kind == "hazard"}
     found: dict[tuple[str, str], Broken] = {}
     for hazard in run.hazards:
-        source = known.source(hazard.ptx_line)
-        key = (hazard.kind, known.place(hazard.ptx_line))
+        mark, key = (hazard.kind, hazard.ptx_line), (hazard.kind, known.place(hazard.ptx_line))
         if key in found:
-            one = found[key]
-            found[key] = replace(one, more=one.more + 1)
-        else:
+            found[key] = replace(found[key], more=found[key].more + 1)
+        elif mark in at or mark not in elsewhere:
             # What ends a run is no event of its trace: it is the last thing that happens.
-            moment = at.get((hazard.kind, hazard.ptx_line), end)
-            words = _first_line(hazard.message)
             found[key] = Broken(
-                moment, hazard.kind, words, source, hazard.threads, warning=hazard.warning
+                at.get(mark, end),
+                hazard.kind,
+                _first_line(hazard.message),
+                known.source(hazard.ptx_line),
+                hazard.threads,
+                warning=hazard.warning,
             )
     return tuple(sorted(found.values(), key=lambda one: one.moment))
 
@@ -222,7 +240,7 @@ def _from(model: RunModel, first_step: int) -> RunModel:
         )
         for lane in model.lanes
     )
-    broken = (replace(one, moment=max(one.moment - skip, 0)) for one in model.broken)
+    broken = (replace(one, moment=one.moment - skip) for one in model.broken if one.moment >= skip)
     return replace(model, moments=model.moments[skip:], lanes=tuple(lanes), broken=tuple(broken))
 
 

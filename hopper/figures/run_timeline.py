@@ -32,6 +32,11 @@ CAPTION = (
     "From left to right: the steps of the emulator, in the order in which things happened. The "
     "emulator knows no time, so a long bar is not a long while; long stretches are drawn shorter."
 )
+# Inline, as a figure's, because themes have a look of their own for captions.
+_CAPTION_STYLE = (
+    "margin-top:.5rem;font-size:.9em;line-height:1.45;text-align:left;font-weight:400;"
+    "color:var(--wb-ink,inherit)"
+)
 #: Letter of a mark -> what it stands for.
 LEGEND = {
     "i": "initialise an mbarrier",
@@ -90,7 +95,8 @@ class RunTimeline:
             + self._letters()
             + '<table class="wb-run-states" hidden></table>'
             + self._broken()
-            + f"<figcaption><strong>{title}.</strong> {html.escape(caption)}</figcaption>"
+            + f'<figcaption style="{_CAPTION_STYLE}"><strong>{title}.</strong> '
+            + f"{html.escape(caption)}</figcaption>"
             + self._words()
             + f'<script type="application/json" class="wb-run-data">{self._data()}</script>'
             + f"<script>{_static('run_timeline.js')}</script></figure>"
@@ -189,7 +195,7 @@ def run_timeline(
              parts have no names of their own
 
     Raises ProblemError for an empty title or alt, a window or blocks of which the trace tells
-    nothing, and a trace that is empty.
+    nothing, and more moments than anybody would step through.
     """
     for name, text in (("title", title), ("alt", alt)):
         if not text.strip():
