@@ -132,8 +132,8 @@ class RunTimeline:
 
     def _words(self) -> str:
         rows = "".join(
-            f"<tr><td>{moment.step}</td><td>{html.escape(' '.join(moment.words))}</td>"
-            f"<td><code>{html.escape(moment.source)}</code></td></tr>"
+            f"<tr><td>{moment.step}</td><td>{html.escape(' '.join(moment.words))}"
+            f"<code>{html.escape(moment.source)}</code></td></tr>"
             for moment in self.model.moments
         )
         label = html.escape(f"{self.title}: in words")
@@ -142,8 +142,8 @@ class RunTimeline:
         return (
             "<details><summary>The same in words</summary>"
             f'<div class="wb-run-words" role="group" tabindex="0" aria-label="{label}"><table>'
-            '<thead><tr><th scope="col">Step</th><th scope="col">What happens</th>'
-            f'<th scope="col">Source</th></tr></thead><tbody>{rows}</tbody></table></div>{cut}'
+            '<thead><tr><th scope="col">Step</th><th scope="col">What happens, and its source</th>'
+            f"</tr></thead><tbody>{rows}</tbody></table></div>{cut}"
             "</details>"
         )
 
