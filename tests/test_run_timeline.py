@@ -173,6 +173,8 @@ def test_warps_that_go_apart_have_a_lane_each_and_roles_name_theirs():
     assert [lane.label for lane in model(**how).of("warps")] == [f"warp {w}" for w in range(4)]
     roles = model(**how, warps={"asks TMA": [0], "others": [1, 2, 3]}).of("warps")
     assert [lane.label for lane in roles] == ["asks TMA", "others"]
+    said = {words for moment in model(**how).moments for words in moment.words}
+    assert {"Warp 1 waits for a block barrier.", "Warps 0–3 go on."} <= said
     assert "T" in {mark.letter for mark in roles[0].marks}
     assert "T" not in {mark.letter for mark in roles[1].marks}
 

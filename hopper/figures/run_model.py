@@ -163,12 +163,22 @@ def _moments(timed: Sequence[Timed], known: Names, many: bool) -> Iterator[Momen
         grouped.setdefault(t.moment, []).append(t.event)
     for events in grouped.values():
         words = []
-        for event in events:
+        for event in _woken_together(events):
             if said := known.sentence(event, copies):
                 one_block = many and event.block >= 0 and "warps" not in event.detail
                 words.append(f"Block {event.block}: {said}" if one_block else said)
         line = next((line for event in events if (line := _line(event))), 0)
         yield Moment(events[0].step, tuple(dict.fromkeys(words)), known.source(line))
+
+
+def _woken_together(events: Sequence[Event]) -> list[Event]:
+    """Events of a moment, with warps that were parked one by one and go on as one."""
+    woken = [event for event in events if event.kind == "warp.wake"]
+    if len(woken) < 2:
+        return list(events)
+    warps = sorted(warp for event in woken for warp in event.detail["warps"])
+    together = replace(woken[0], detail={"warps": warps})
+    return [*(event for event in events if event.kind != "warp.wake"), together]
 
 
 def _line(event: Event) -> int:

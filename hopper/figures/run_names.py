@@ -149,9 +149,12 @@ class Names:
             retired = detail["retired"]
             return f"{_warpgroup(event)} wait: {retired} group{'s' * (retired != 1)} retired."
         if kind in _SENTENCES:
-            return _SENTENCES[kind].format(warps=self._warps(event), group=_warpgroup(event))
-        if kind == "warp.wait":
-            return f"{self._warps(event)} wait for {self.waits_for(detail['on'])}."
+            return _SENTENCES[kind].format(group=_warpgroup(event))
+        if kind in _DEEDS:
+            warps = self._warps(event)
+            one, several, what = _DEEDS[kind]
+            what = what or f" for {self.waits_for(detail['on'])}"
+            return f"{warps} {one if warps.startswith('Warp ') else several}{what}."
         return ""
 
     def _warps(self, event: Event) -> str:
@@ -173,13 +176,17 @@ _WAITS = {
     "bulk group": "its bulk copies",
     "meeting": "the rest of its warpgroup",
 }
+#: What one warp does, what several do, and to what.
+_DEEDS = {
+    "warp.wait": ("waits", "wait", ""),
+    "warp.wake": ("goes", "go", " on"),
+    "warp.exit": ("leaves", "leave", " the kernel"),
+    "ldmatrix": ("loads", "load", " operands from shared memory to registers"),
+    "mma": ("multiplies", "multiply", " registers by registers"),
+}
 _SENTENCES = {
     "wgmma.fence": "{group} execute wgmma.fence.",
     "wgmma.commit": "{group} commit a group.",
-    "warp.wake": "{warps} go on.",
-    "warp.exit": "{warps} leave.",
-    "ldmatrix": "{warps} load operands from shared memory to registers.",
-    "mma": "{warps} multiply registers by registers.",
     "cluster.phase": "The cluster's barrier is complete.",
 }
 
