@@ -5,14 +5,17 @@ that a report must name.
 """
 
 import re
+from functools import cache
+from itertools import product
 
 import numpy
 import pytest
 
+from hopper.compile import Program, compile_cuda
 from hopper.conformance import digest, emulate
 from hopper.conformance.kernels import CASES
 from hopper.emulator import Emulator, Fault, HazardError, Run, Stopped
-from hopper.emulator.hazard_kernels import HAZARD_KERNELS, HazardKernel
+from hopper.emulator.hazard_kernels import HAZARD_KERNELS, PIPELINE, HazardKernel
 from hopper.emulator.hazards import KINDS, Hazard
 from hopper.paths import KERNELS
 from hopper.tensormap import TensorMap
@@ -28,21 +31,30 @@ SCHEDULES = [
 ]
 # Enough for the kernels that end, and soon reached by the one that does not.
 STEPS = 4_000
+LONGER = {"step_limit": 100_000}  # for the pipeline
 FIRST = {"schedule": "fixed", "tma": "lazy"}
 
 each = pytest.mark.parametrize("it", HAZARD_KERNELS, ids=lambda it: it.name)
 
 
-def launched(it: HazardKernel, fixed: bool, **how) -> tuple[Run, numpy.ndarray]:
-    """A run of the kernel or its twin, and its output."""
-    program, values = it.compile(fixed), it.arguments()
+@cache
+def compiled(it: HazardKernel, fixed: bool) -> Program:
+    """The program, looked up once."""
+    return it.compile(fixed)
+
+
+def launched(
+    it: HazardKernel, fixed: bool, program: Program | None = None, **how
+) -> tuple[Run, numpy.ndarray]:
+    """A run of the kernel, of its twin or of a given program, and its output."""
+    program, values = program or compiled(it, fixed), it.arguments()
     args = [
         value
         if isinstance(value, numpy.ndarray | numpy.generic)
         else TensorMap(value.argument, value.box, value.swizzle)
         for value in values
     ]
-    run = Emulator(step_limit=STEPS, **how).launch(
+    run = Emulator(**{"step_limit": STEPS} | how).launch(
         program.ptx, it.name, it.grid, it.block, shared_bytes=it.shared_bytes, args=args
     )
     return run, values[it.output]
@@ -89,11 +101,14 @@ def test_it_is_the_first_to_be_raised_unless_it_is_a_warning(it):
 
 @each
 def test_its_twin_is_clean_and_right_on_every_schedule(it):
-    for how in SCHEDULES:
-        for skew in (0, 16) if it.shared_bytes else (how.get("shared_skew", 0),):
-            run, output = launched(it, True, on_hazard="collect", **how | {"shared_skew": skew})
-            assert run.completed and run.hazards == (), how
-            assert output.tobytes() == it.expected().tobytes(), how
+    # Only dynamic shared memory can be moved.
+    skews = (0, 16) if it.shared_bytes else (0,)
+    orders = product(range(5), TMA, skews)
+    hows = [{"seed": n, "tma": tma, "shared_skew": skew} for n, tma, skew in orders]
+    for how in [FIRST, *({"schedule": "random"} | how for how in hows)]:
+        run, output = launched(it, True, on_hazard="collect", **how)
+        assert run.completed and run.hazards == (), how
+        assert output.tobytes() == it.expected().tobytes(), how
 
 
 @each
@@ -146,3 +161,85 @@ def test_the_books_kernels_break_no_rule(case):
     ]
     assert [run.hazards for _, run in runs] == [(), ()]
     assert digest(runs[0][0]) == digest(runs[1][0])
+
+
+# ---- a pipeline of everything -------------------------------------------------------------------
+
+
+def test_a_pipeline_of_everything_breaks_no_rule():
+    for how in SCHEDULES:
+        run, output = launched(PIPELINE, False, on_hazard="collect", **LONGER, **how)
+        assert run.completed and run.hazards == (), how
+        assert output.tobytes() == PIPELINE.expected().tobytes(), how
+
+
+CHANGES = {
+    "the producer starts with the wrong parity": ("% 2 ^ 1", "% 2", {"deadlock"}),
+    "empty counts one block only": ("2 * WARPS", "WARPS", {"deadlock", "fault", "expect-tx"}),
+    "no proxy fence in the epilogue": ("      fence_proxy_async();", "", {"no-proxy-fence"}),
+    "no closing cluster barrier": ("  }\n  cluster_sync();", "  }", {"peer-gone"}),
+    "a stage is released one step early": ("group<1>", "group<2>", {"operand-overwritten"}),
+    "the last store may still read": (
+        "bulk_wait_group_read();  //",
+        ";  //",
+        {"store-overwritten"},
+    ),
+    "nobody waits for the last store": (
+        "    if (thread == 0) bulk_wait_group_read();\n    __sync",
+        "    __sync",
+        {"group-never-waited"},
+    ),
+    "one thread knows of the store, the others do not": (
+        "store\n      warpgroup_sync(1 + group);",
+        "store",
+        {"store-overwritten"},
+    ),
+    "the product is stored before all have written": (
+        "fence_proxy_async();\n      warpgroup_sync(1 + group);",
+        "fence_proxy_async();",
+        {"shared-race"},
+    ),
+    "no wgmma.fence": ("wgmma_fence();", "", {"no-wgmma-fence"}),
+    "half of B is not announced": ("BOTH_A + B_BYTES)", "BOTH_A + B_BYTES / 2)", {"expect-tx"}),
+    "only the own producer is told": (
+        "to < 2 && releases",
+        "to < 1 && releases",
+        {"deadlock", "expect-tx"},
+    ),
+    "three registers too few are given up": ("u32 24;", "u32 40;", {"register-budget"}),
+    "barriers are initialised for the own block only": (
+        "  }\n  cluster_sync();\n\n",
+        "  }\n  __syncthreads();\n\n",
+        {"barrier-not-visible"},
+    ),
+    "the tiles are not waited for": (
+        "mbarrier_wait_parity(&full[stage], n / STAGES % 2);",
+        "",
+        {"copy-not-arrived", "shared-unwritten"},
+    ),
+    "stages are not waited for": (
+        "mbarrier_wait_parity(&empty[stage], n / STAGES % 2 ^ 1);",
+        "",
+        {"fault", "expect-tx", "operand-overwritten"},
+    ),
+    "one warp releases for its warpgroup": (
+        "2 * WARPS);",
+        "4);",
+        {"one-warp-release"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_pipeline_is_found_out(name):
+    old, new, kinds = CHANGES[name]
+    text = (KERNELS / PIPELINE.source).read_text()
+    text = text.replace('#include "hazard.cuh"', (KERNELS / "hazards/hazard.cuh").read_text())
+    assert text.count(old) >= 1, f"none.cu no longer says {old!r}"
+    text = text.replace("#pragma once", "").replace(old, new)
+    if name == "one warp releases for its warpgroup":
+        text = text.replace("thread % 32 == 0", "thread == 0")
+    program = compile_cuda(text, "none")
+    for how in (FIRST, SCHEDULES[4]):
+        run, _ = launched(PIPELINE, False, program, on_hazard="collect", **LONGER, **how)
+        assert kinds & {h.kind for h in run.hazards}, (how, run.hazards)

@@ -216,6 +216,26 @@ def _with_flag() -> dict:
     }
 
 
+def _pipeline() -> dict:
+    draw = numpy.random.default_rng(3).integers
+    a = draw(-4, 5, (2, 2, 7, 128, 16)).astype(numpy.float16)
+    b = draw(-4, 5, (2, 7, 8, 16)).astype(numpy.float16)
+
+    def expected() -> numpy.ndarray:
+        products = numpy.einsum("bpsmk,psnk->bpmn", a.astype("f4"), b.astype("f4"))
+        return numpy.stack([_held(x) for x in products.reshape(-1, 64, 8)])
+
+    return {
+        "arguments": lambda: [
+            numpy.concatenate([_core_matrices(x) for x in a.reshape(-1, 128, 16)]),
+            numpy.concatenate([_core_matrices(x) for x in b.reshape(-1, 8, 16)]),
+            blank((8, 128, 4), numpy.float32),
+        ],
+        "output": 2,
+        "expected": expected,
+    }
+
+
 _PRODUCER = "warp 4, thread 128$"
 _THREAD_0 = "warp 0, thread 0$"
 
@@ -255,6 +275,7 @@ HAZARD_KERNELS: tuple[HazardKernel, ...] = (
     HazardKernel("no_proxy_fence_read", "no-proxy-fence", **_sums_of_two(), threads=_THREAD_0),
     HazardKernel("expect_tx_few", "expect-tx", **_copy(256), threads=_THREAD_0),
     HazardKernel("expect_tx_many", "expect-tx", **_copy(256), threads=_THREAD_0, may_hang=True),
+    HazardKernel("expect_tx_left", "expect-tx", **_copy(512), threads=_THREAD_0),
     HazardKernel("deadlock", "deadlock", **_copy(128, back=True), may_hang=True),
     HazardKernel("barrier_not_visible", "barrier-not-visible", **_copy(256), may_hang=True),
     HazardKernel("barrier_overwritten", "barrier-overwritten", **_copy(256), may_hang=True),
@@ -318,4 +339,9 @@ HAZARD_KERNELS: tuple[HazardKernel, ...] = (
     HazardKernel("shared_race", "shared-race", **_copy(128, back=True)),
     HazardKernel("never_ends", "never-ends", **_with_flag(), block=(64, 1, 1), may_hang=True),
     HazardKernel("fault", "fault", **_copy(128, back=True), threads=_THREAD_0, may_hang=True),
+)
+
+#: Every mechanism, and no broken rule: what a report on this kernel would be is a false alarm.
+PIPELINE = HazardKernel(
+    "none", "", **_pipeline(), grid=(2, 1, 1), cluster=(2, 1, 1), block=(384, 1, 1)
 )
