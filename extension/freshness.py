@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.environment.collectors import EnvironmentCollector
 
-FOLDERS = ("hopper", "kernels", "results", "extension")
+FOLDERS = ("hopper", "kernels", "results", "extension", "examples", "_static")
 IGNORED_FOLDERS = {"__pycache__"}
 
 
