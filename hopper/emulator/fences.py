@@ -38,7 +38,7 @@ def fence(machine: Machine, x: Instruction) -> Step:
         raise unsupported(x, "no fence of sm_90a has this form")
     expect(x, 0)
     watch = machine.watch
-    if watch and x.opcode.startswith("fence.proxy.async"):
+    if watch and x.opcode.startswith("fence.proxy.async") and not x.has("global"):
         return watch.fence_proxy
     if watch and (x.has("mbarrier_init") or {"cluster", "gpu", "sys", "gl"} & set(x.parts)):
         return watch.fence_memory

@@ -151,11 +151,12 @@ class Shadow:
         self.barriers[self._range(place, place + 8)] = alive
 
     def visible(self, lanes: numpy.ndarray, places: numpy.ndarray, now: int) -> None:
-        """Threads use mbarriers: what was written there last, their initialisation, is known."""
+        """Threads use mbarriers: there are some, and their initialisations are known."""
         grains = self._grains(places, 8)
         self._tick(lanes, now)
         writer, written = self.writer[grains], self.written[grains]
         late = self._known(lanes[:, None], writer) < written
+        late |= ~self.barriers[grains]
         if late.any():
             lane = int(lanes[int(numpy.argwhere(late)[0][0])])
             self.report(
