@@ -60,6 +60,12 @@ def launched(
     return run, values[it.output]
 
 
+def with_header(name: str) -> str:
+    """A kernel with its header's text in it, ready to be changed."""
+    header = (KERNELS / "hazards/hazard.cuh").read_text().replace("#pragma once", "")
+    return (KERNELS / f"hazards/{name}.cu").read_text().replace('#include "hazard.cuh"', header)
+
+
 def marked(it: HazardKernel) -> set[str]:
     """The lines that a report must name."""
     lines = (KERNELS / it.source).read_text().splitlines()
@@ -163,6 +169,34 @@ def test_the_books_kernels_break_no_rule(case):
     assert digest(runs[0][0]) == digest(runs[1][0])
 
 
+STUCK = {
+    "partial-warpgroup": (
+        "wgmma_fence();  // HERE",
+        "if (threadIdx.x >= 64) { __syncthreads(); return; } wgmma_fence();",
+    ),
+    "deadlock": (
+        "wgmma_fence();  // HERE",
+        """__shared__ unsigned long long never;
+        if (threadIdx.x == 96) { mbarrier_init(&never, 1); mbarrier_wait_parity(&never, 0); }
+        wgmma_fence();""",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STUCK)
+def test_a_warpgroup_that_waits_for_its_others_blames_them_if_they_cannot_come(kind):
+    text = with_header("partial_warpgroup").replace(*STUCK[kind])
+    program = compile_cuda(
+        text.replace("wait_group<0>();", "wait_group<0>(); __syncthreads();"),
+        "partial_warpgroup",
+        defines={"FIXED": 1},
+    )
+    it = next(it for it in HAZARD_KERNELS if it.name == "partial_warpgroup")
+    for how in (FIRST, SCHEDULES[4]):
+        run, _ = launched(it, True, program, on_hazard="collect", **how)
+        assert run.hazards[-1].kind == kind
+
+
 # ---- a pipeline of everything -------------------------------------------------------------------
 
 
@@ -177,7 +211,7 @@ CHANGES = {
     "the producer starts with the wrong parity": ("% 2 ^ 1", "% 2", {"deadlock"}),
     "empty counts one block only": ("2 * WARPS", "WARPS", {"deadlock", "fault", "expect-tx"}),
     "no proxy fence in the epilogue": ("      fence_proxy_async();", "", {"no-proxy-fence"}),
-    "no closing cluster barrier": ("  }\n  cluster_sync();", "  }", {"peer-gone"}),
+    "no closing cluster barrier": ("  cluster_sync();\n}", "}", {"peer-gone"}),
     "a stage is released one step early": ("group<1>", "group<2>", {"operand-overwritten"}),
     "the last store may still read": (
         "bulk_wait_group_read();  //",
@@ -233,10 +267,9 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_pipeline_is_found_out(name):
     old, new, kinds = CHANGES[name]
-    text = (KERNELS / PIPELINE.source).read_text()
-    text = text.replace('#include "hazard.cuh"', (KERNELS / "hazards/hazard.cuh").read_text())
+    text = with_header("none")
     assert text.count(old) >= 1, f"none.cu no longer says {old!r}"
-    text = text.replace("#pragma once", "").replace(old, new)
+    text = text.replace(old, new)
     if name == "one warp releases for its warpgroup":
         text = text.replace("thread % 32 == 0", "thread == 0")
     program = compile_cuda(text, "none")

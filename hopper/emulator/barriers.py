@@ -15,7 +15,6 @@ import numpy
 
 from hopper.emulator.clocks import Knowledge
 from hopper.emulator.errors import Fault
-from hopper.emulator.flow import reaches
 from hopper.emulator.instructions import Lanes, Step, executes, unsupported
 from hopper.emulator.machine import WARP, Machine, Wait
 from hopper.emulator.ptx import Immediate, Instruction
@@ -250,10 +249,8 @@ class BlockBarriers:
 
     def _blame(self, block: int, threads: int, index: int) -> tuple[str, None, None] | None:
         """Whether threads of the block wait elsewhere, and cannot come to this instruction."""
-        machine, size = self.machine, self.machine.block_lanes
-        mine = slice(block * size, (block + 1) * size)
-        pcs = set(machine.pc[mine][machine.alive[mine]].tolist())
-        if threads or all(reaches(machine.kernel, pc, {index}) for pc in pcs):
+        size = self.machine.block_lanes
+        if threads or not self.machine.cut_off(slice(block * size, (block + 1) * size), index):
             return None
         return ("barrier-divergence", None, None)
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy
 
 from hopper.emulator.errors import Deadlock, Fault, StepLimit, Stopped
+from hopper.emulator.flow import reaches
 from hopper.emulator.hazards import Hazards, hazard
 from hopper.emulator.instructions import Lanes, Rule, Step, rule_of, unsupported
 from hopper.emulator.launch import Launch
@@ -593,7 +595,8 @@ class Machine:
         self._parked[key] = [numpy.flatnonzero(here)]
         here[left] = True
         if left.size:
-            self.park(left, Wait(key, lambda: _missing(size), _PARTIAL.get(size)))
+            blame = partial(self._blame_partial, left, index) if size == WARPGROUP else None
+            self.park(left, Wait(key, lambda: _missing(size), blame))
         self._tell("warp.wake", stood)
         return _as_slice(numpy.sort(done)) if done.size else None
 
@@ -623,6 +626,18 @@ class Machine:
         x = self.kernel.code[self.at]
         error.hazard = hazard(error.kind, str(error), x, self.who(self.acting))
         return error
+
+    def cut_off(self, lanes: slice, index: int) -> bool:
+        """Whether a living thread among these lanes can no longer come to an instruction."""
+        pcs = set(self.pc[lanes][self.alive[lanes]].tolist())
+        return not all(reaches(self.kernel, pc, {index}) for pc in pcs)
+
+    def _blame_partial(self, lanes: numpy.ndarray, index: int) -> tuple[str, None, None] | None:
+        groups = numpy.unique(lanes // WARPGROUP).tolist()
+        spans = [slice(group * WARPGROUP, (group + 1) * WARPGROUP) for group in groups]
+        if any(self.cut_off(span, index) for span in spans):
+            return ("partial-warpgroup", None, None)
+        return None
 
     def _deadlock(self) -> Deadlock:
         """The report of all that waits. Whoever knows more than that it waits takes the blame."""
@@ -667,9 +682,6 @@ class Machine:
                 f"{source}: {x.text[:70]}: {wait.describe()}"
             )
         return "\n".join(lines[:64] + ([f"  … and {len(lines) - 64} more"] if lines[64:] else []))
-
-
-_PARTIAL = {WARPGROUP: lambda: ("partial-warpgroup", None, None)}
 
 
 def _missing(size: int) -> str:
