@@ -11,7 +11,7 @@ RUN := $(VENV)/bin/python
 SPHINX := $(RUN) -m sphinx -b html --quiet
 CHAPTERS := $(sort $(patsubst chapters/%.md,%,$(wildcard chapters/*.md)))
 
-.PHONY: help html page serve lab test check-records lint record lock clean venv chapter
+.PHONY: help html page serve lab test mutants check-records lint record lock clean venv chapter
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -43,6 +43,9 @@ lab: venv ## JupyterLab on the chapters: a double click opens one as a notebook
 
 test: venv ## run every test; on a Hopper GPU, those that need one too
 	@$(RUN) -m pytest $(ARGS)
+
+mutants: venv ## break every kernel in every way the emulator should catch, a few minutes
+	@$(RUN) -m hopper.emulator.mutation $(ARGS)
 
 check-records: venv ## check that every recorded measurement is there, intact and fresh
 	@$(RUN) -m hopper.records check

@@ -2,11 +2,13 @@
 
 `{status-table} kernels` lists what was recorded of every kernel and whether it is still true,
 `live` the chapters that were executed on a Hopper GPU, `chapters` what this build executed,
-`conformance` the cases that the emulator and a Hopper GPU both answered, `emulator` how long it
-takes on the machine of this build, and `versions` what it was built with. A kernel without a record
-is listed as such: nothing is hidden.
+`conformance` the cases that the emulator and a Hopper GPU both answered, `mutants` what it catches
+of kernels that are broken on purpose and `survivors` what it rightly does not, `emulator` how long
+it takes on the machine of this build, and `versions` what it was built with. A kernel without a
+record is listed as such: nothing is hidden.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 from importlib import metadata
@@ -24,6 +26,10 @@ from hopper.conformance import cases
 from hopper.conformance.record import load as load_answers
 from hopper.conformance.record import units_with_cases
 from hopper.emulator.benchmark import kept_timings, machine
+from hopper.emulator.mutation_record import Tried, equivalents, reason_for
+from hopper.emulator.mutation_record import load as load_mutants
+from hopper.emulator.mutation_record import state as mutants_state
+from hopper.emulator.mutation_subjects import SUBJECTS
 from hopper.errors import RecordError
 from hopper.paths import ROOT
 from hopper.records import NoRecording, configuration, freshness, load, size_of
@@ -63,6 +69,8 @@ class StatusTable(SphinxDirective):
             "live": live,
             "chapters": ChapterStatus,
             "conformance": conformance,
+            "mutants": mutants,
+            "survivors": survivors,
             "emulator": emulator,
             "versions": versions,
         }
@@ -162,6 +170,75 @@ def conformance() -> nodes.Node:
             )
         )
     return table(("Unit", "Cases answered", "Values compared", "GPU", "Date"), rows)
+
+
+def mutants() -> nodes.Node:
+    """A row a kernel, one for all twins: its mutants, and what gave them away."""
+    try:
+        found = load_mutants()
+    except RecordError as error:
+        return nodes.paragraph("", str(error).replace(f"{ROOT}/", ""))
+    tried = {one.subject: one for one in found.tried}
+    groups: dict[str, list[str]] = {}
+    for name in SUBJECTS:
+        twin = name.startswith("twin of ")
+        groups.setdefault("corrected twins of broken kernels" if twin else name, []).append(name)
+    rows = []
+    for shown, names in groups.items():
+        states = sorted({mutants_state(SUBJECTS[name], found) for name in names} - {"fresh"})
+        cells = mutant_cells([tried[name] for name in names if name in tried])
+        rows.append((shown, *cells, "; ".join(states) or "fresh"))
+    return table((*MUTANT_HEADS, "State"), rows)
+
+
+MUTANT_HEADS = (
+    "Kernel",
+    "Mutants",
+    "Rule broken",
+    "Deadlock or no end",
+    "Fault",
+    "Wrong result",
+    "Survive, with a reason",
+    "without",
+)
+
+
+def mutant_cells(tried: list[Tried]) -> list[str]:
+    """The numbers of a row of mutants, from their count to survivors without a reason."""
+    counts = sum((one.counts for one in tried), Counter())
+    known = equivalents()
+    left = [(one.subject, row.mutant) for one in tried for row in one.survivors]
+    explained = sum(bool(reason_for(subject, name, known)) for subject, name in left)
+    numbers = (
+        counts.total(),
+        counts["hazard"] + counts["warning"],
+        counts["deadlock"] + counts["step limit"],
+        counts["fault"] + counts["refused"] + counts["crash"],
+        counts["wrong"],
+        explained,
+        len(left) - explained,
+    )
+    return [f"{number:,}" for number in numbers]
+
+
+def survivors() -> nodes.Node:
+    """Why mutants survive: a row a reason."""
+    try:
+        found = load_mutants()
+    except RecordError as error:
+        return nodes.paragraph("", str(error).replace(f"{ROOT}/", ""))
+    rows = []
+    for one in equivalents():
+        left = [
+            (tried.subject, row.mutant)
+            for tried in found.tried
+            for row in tried.survivors
+            if one.explains(tried.subject, row.mutant)
+        ]
+        kernels = ", ".join(dict.fromkeys(subject for subject, _ in left)) or "none now"
+        changes = ", ".join(dict.fromkeys(name for _, name in left))
+        rows.append((changes, kernels, one.reason))
+    return table(("Change", "Kernels", "Why it does no harm"), rows)
 
 
 def emulator() -> nodes.Node:
