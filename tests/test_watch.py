@@ -322,6 +322,27 @@ def test_the_four_warps_wait_each_for_itself():
     assert orders(*read, ("wait wgmma", 3), ("meet",), late) == {"shared-unwritten"}
 
 
+def test_an_mbarrier_must_be_there_when_it_is_used():
+    both = Both()
+    lane, place = numpy.array([0]), numpy.array([8])
+    # A copy may start before the initialisation of a barrier in another block, and land behind it.
+    both.shadow.visible(lane, place, 1)
+    assert both.reported == {"barrier-not-visible"}
+    both.reported.clear()
+    both.shadow.write(lane, place, 8, 2)
+    both.shadow.guard(8, True)
+    both.shadow.visible(lane, place, 3)
+    assert both.reported == set()
+    both.shadow.visible(numpy.array([33]), place, 4)
+    assert both.reported == {"barrier-not-visible"}
+    both.shadow.write(lane, numpy.array([12]), 4, 5)
+    assert "barrier-overwritten" in both.reported
+    both.shadow.guard(8, False)
+    both.reported.clear()
+    both.shadow.write(lane, numpy.array([12]), 4, 6)
+    assert both.reported == set()
+
+
 # ---- what a kernel may do without being told off ------------------------------------------------
 
 QUIET = {
