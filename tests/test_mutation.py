@@ -8,7 +8,9 @@ from fnmatch import fnmatchcase
 
 import numpy
 import pytest
+from docutils import nodes
 
+from extension import status
 from hopper.compile import kernel_names
 from hopper.emulator import Emulator, mutation, mutation_record
 from hopper.emulator.mutation import judge, subject_mutants
@@ -191,6 +193,23 @@ def test_the_record_of_the_book_can_be_read_and_no_mutant_crashed_the_emulator()
     found = load(mutation_record.record_path())
     assert {one.subject for one in found.tried} <= set(SUBJECTS)
     assert [row for one in found.tried for row in one.outcomes if row.verdict == "crash"] == []
+
+
+def test_the_status_page_counts_mutants_by_what_gave_them_away(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPPER_RESULTS", str(tmp_path))
+    assert "make mutants" in status.mutants().astext()
+    assert "make mutants" in status.survivors().astext()
+    program = SUBJECTS["k_loop"].compile()
+    explained = replace(SURVIVOR, mutant="bar.sync #1: another id")
+    tried = Tried("k_loop", program.ptx_hash, (SURVIVOR, explained, CAUGHT))
+    write(Trials("another", program.nvrtc, (tried,)), mutation_record.record_path())
+    cells = [[c.astext() for c in row] for row in status.mutants().findall(nodes.row)]
+    of = {row[0]: row[1:] for row in cells}
+    changed = "stale: the emulator changed since"
+    assert of["k_loop"] == ["3", "1", "0", "0", "0", "1", "1", changed]
+    assert of["v1_wgmma"][-1] == "never tried"
+    assert "corrected twins of broken kernels" in of
+    assert "its number does not matter" in status.survivors().astext()
 
 
 def test_the_command_names_its_subjects(capsys):

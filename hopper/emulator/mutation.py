@@ -99,7 +99,7 @@ def _launched(trial, ptx: str, kernel: str, emulator: Emulator) -> tuple[str, st
 
 
 def _first_line(error: object) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]
+    return (str(error).strip().splitlines() or [""])[0][:160]
 
 
 def _judge_numbered(task: tuple[str, int]) -> tuple[str, int, Outcome]:

@@ -13,7 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hopper.emulator.ptx import Immediate, Instruction, Kernel, Label, Pair, Register, Sink, Vector
+from hopper.emulator.mutation_text import (
+    added,
+    answered,
+    computed,
+    doubled,
+    moved,
+    predicate,
+    rewritten,
+    words,
+)
+from hopper.emulator.ptx import Immediate, Instruction, Kernel, Label, Register, Sink, Vector
 from hopper.emulator.ptx import Operand as PtxOperand
 from hopper.errors import HopperError
 
@@ -87,72 +97,6 @@ def _shortened(text: str) -> str:
     return re.sub(r"\{([^{},]*),[^{}]{40,},([^{},]*)\}", r"{\1, … \2}", text)
 
 
-# ---- changes of text ----------------------------------------------------------------------------
-
-
-def _rewritten(
-    x: Instruction,
-    operands: dict[int, str] | None = None,
-    *,
-    opcode: str | None = None,
-    before: str = "",
-) -> str:
-    """The instruction with operands or opcode replaced. ``before``: statements that compute them.
-
-    They stand in a scope of their own, so that its register ``mutant`` is nobody else's.
-    """
-    words = _words(x)
-    for place, text in (operands or {}).items():
-        words[place] = text
-    guard = x.text[: x.text.index(x.opcode)]
-    new = f"{guard}{opcode or x.opcode} {', '.join(words)}"
-    return f"{{ {before} {new}; }}" if before else new
-
-
-def _words(x: Instruction) -> list[str]:
-    """The operands as they are written."""
-    text = x.text[x.text.index(x.opcode) + len(x.opcode) :]
-    words = re.findall(r"(?:\{[^{}]*\}|\[(?:[^\[\]{}]|\{[^{}]*\})*\]|[^,{}\[\]])+", text)
-    return [word.strip() for word in words if word.strip()]
-
-
-def _computed(x: Instruction, place: int, kind: str, how: str) -> str:
-    """The instruction with one operand replaced by ``how`` of it: "add.u32 {}, 1"."""
-    statement = how.replace("{}", f"mutant, {_words(x)[place]}", 1)
-    return _rewritten(x, {place: "mutant"}, before=f".reg .{kind} mutant; {statement};")
-
-
-def _added(x: Instruction, place: int, amount: int) -> str:
-    operand = x.operands[place]
-    if isinstance(operand, Immediate):
-        return _rewritten(x, {place: str(operand.value + amount)})
-    return _computed(x, place, "b32", f"add.s32 {{}}, {amount}")
-
-
-def _moved(x: Instruction, place: int, amount: int) -> str:
-    """The instruction with the address of one operand moved by bytes."""
-    found = re.fullmatch(r"\[([^+\]]+)(?:\+\s*(-?\d+))?\]", _words(x)[place])
-    return _rewritten(x, {place: f"[{found[1].strip()}+{int(found[2] or 0) + amount}]"})
-
-
-def _predicate(x: Instruction, place: int, holds: bool) -> str:
-    """The instruction with a constant instead of a predicate."""
-    before = f".reg .pred mutant; setp.{'eq' if holds else 'ne'}.u32 mutant, 0, 0;"
-    return _rewritten(x, {place: "mutant"}, before=before)
-
-
-def _answered(x: Instruction, place: int, holds: bool = True) -> str:
-    """Instead of the instruction its predicate set to a constant."""
-    guard = x.text[: x.text.index(x.opcode)]
-    operand = x.operands[place]
-    name = (operand.second if isinstance(operand, Pair) else operand).name
-    return f"{guard}setp.{'eq' if holds else 'ne'}.u32 {name}, 0, 0"
-
-
-def _doubled(x: Instruction) -> str:
-    return f"{x.text}; {x.text}"
-
-
 # ---- changes by operation -----------------------------------------------------------------------
 
 
@@ -162,47 +106,47 @@ def _drop(x: Instruction, kernel: Kernel) -> Iterator[Change]:
 
 def _drop_or_double(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield "dropped", ""
-    yield "doubled", _doubled(x)
+    yield "doubled", doubled(x)
 
 
 def _proxy_fence(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield "dropped", ""
     if not x.has("global"):
-        yield "of global memory only", _rewritten(x, opcode="fence.proxy.async.global")
+        yield "of global memory only", rewritten(x, opcode="fence.proxy.async.global")
 
 
 def _wait_group(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield "dropped", ""
-    yield "one group more may run", _added(x, 0, 1)
+    yield "one group more may run", added(x, 0, 1)
     if x.opcode.startswith("cp.async.bulk") and not x.has("read"):
-        yield "for reads only", _rewritten(x, opcode=f"{x.opcode}.read")
+        yield "for reads only", rewritten(x, opcode=f"{x.opcode}.read")
 
 
 def _init(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield "dropped", ""
-    yield "count + 1", _added(x, 1, 1)
-    yield "count - 1", _added(x, 1, -1)
+    yield "count + 1", added(x, 1, 1)
+    yield "count - 1", added(x, 1, -1)
 
 
 def _arrive(x: Instruction, kernel: Kernel) -> Iterator[Change]:
-    yield "doubled", _doubled(x)
-    yield "at the next barrier", _moved(x, 1, 8)
+    yield "doubled", doubled(x)
+    yield "at the next barrier", moved(x, 1, 8)
     if not isinstance(x.operands[0], Sink):
-        yield "dropped", _rewritten(x, {0: _words(x)[0]}, opcode="mov.b64").split(",")[0] + ", 0"
+        yield "dropped", rewritten(x, {0: words(x)[0]}, opcode="mov.b64").split(",")[0] + ", 0"
     else:
         yield "dropped", ""
     if x.has("expect_tx"):
-        yield "16 bytes more", _added(x, 2, 16)
-        yield "16 bytes less", _added(x, 2, -16)
-        state, address, count = _words(x)
+        yield "16 bytes more", added(x, 2, 16)
+        yield "16 bytes less", added(x, 2, -16)
+        state, address, count = words(x)
         plain = x.opcode.replace(".expect_tx", "")
         yield "announces nothing", f"{plain} {state}, {address}"
         space = "".join(f".{part}" for part in x.parts if part.startswith("shared"))
         yield "announces only", f"mbarrier.expect_tx{space}.b64 {address}, {count}"
     elif len(x.operands) == 3:
-        yield "count + 1", _added(x, 2, 1)
+        yield "count + 1", added(x, 2, 1)
     if not x.has("relaxed") and not x.has("noComplete"):
-        yield "relaxed", _rewritten(x, opcode=_relaxed(x.opcode, "release"))
+        yield "relaxed", rewritten(x, opcode=_relaxed(x.opcode, "release"))
 
 
 def _relaxed(opcode: str, order: str) -> str:
@@ -214,27 +158,27 @@ def _relaxed(opcode: str, order: str) -> str:
 
 def _expect(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield from _drop_or_double(x, kernel)
-    yield "16 bytes more", _added(x, 1, 16)
-    yield "16 bytes less", _added(x, 1, -16)
-    yield "at the next barrier", _moved(x, 0, 8)
+    yield "16 bytes more", added(x, 1, 16)
+    yield "16 bytes less", added(x, 1, -16)
+    yield "at the next barrier", moved(x, 0, 8)
 
 
 def _wait(x: Instruction, kernel: Kernel) -> Iterator[Change]:
-    yield "dropped", _answered(x, 0)
+    yield "dropped", answered(x, 0)
     if x.has("parity"):
-        yield "the other parity", _computed(x, 2, "b32", "xor.b32 {}, 1")
-    yield "at the next barrier", _moved(x, 1, 8)
+        yield "the other parity", computed(x, 2, "b32", "xor.b32 {}, 1")
+    yield "at the next barrier", moved(x, 1, 8)
     if not x.has("relaxed"):
-        yield "relaxed", _rewritten(x, opcode=_relaxed(x.opcode, "acquire"))
+        yield "relaxed", rewritten(x, opcode=_relaxed(x.opcode, "acquire"))
 
 
 def _barrier(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield "dropped", ""
     named = len(x.operands) > 1 and not x.has("red")
-    yield "another named barrier" if named else "another id", _added(x, 0, 1)
+    yield "another named barrier" if named else "another id", added(x, 0, 1)
     if named:
-        yield "32 threads more", _added(x, 1, 32)
-        yield "32 threads less", _added(x, 1, -32)
+        yield "32 threads more", added(x, 1, 32)
+        yield "32 threads less", added(x, 1, -32)
     elif kernel.max_threads and kernel.max_threads > 32 and not x.has("red"):
         half = kernel.max_threads // 64 * 32
         yield "for half of the threads", f"{x.text}, {half}"
@@ -244,77 +188,77 @@ def _cluster_arrive(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield "dropped", ""
     if not x.has("relaxed"):
         opcode = x.opcode.replace(".release", "").replace(".arrive", ".arrive.relaxed")
-        yield "relaxed", _rewritten(x, opcode=opcode)
+        yield "relaxed", rewritten(x, opcode=opcode)
 
 
 def _registers(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield "dropped", ""
-    yield "8 registers more", _added(x, 0, 8)
-    yield "8 registers less", _added(x, 0, -8)
+    yield "8 registers more", added(x, 0, 8)
+    yield "8 registers less", added(x, 0, -8)
 
 
 def _elect(x: Instruction, kernel: Kernel) -> Iterator[Change]:
-    yield "everyone is elected", _answered(x, 0)
-    yield "nobody is elected", _answered(x, 0, holds=False)
+    yield "everyone is elected", answered(x, 0)
+    yield "nobody is elected", answered(x, 0, holds=False)
 
 
 def _mapa(x: Instruction, kernel: Kernel) -> Iterator[Change]:
-    yield "another block", _computed(x, 2, "b32", "xor.b32 {}, 1")
+    yield "another block", computed(x, 2, "b32", "xor.b32 {}, 1")
 
 
 def _copy(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     """Bulk copies, by tensor map or not: who is told, what is moved, how often."""
     yield from _drop_or_double(x, kernel)
     barriers = [part for part in x.parts if part.startswith("mbarrier::")]
-    words, tensor = _words(x), x.has("tensor")
+    written, tensor = words(x), x.has("tensor")
     barrier = (2 if tensor else 3) if barriers else 0
     if barrier:
-        yield "reports to the next barrier", _moved(x, barrier, 8)
-        swapped = {0: words[barrier], barrier: words[0]}
-        yield "destination and barrier swapped", _rewritten(x, swapped)
-        yield "lands 128 bytes further", _moved(x, 0, 128)
+        yield "reports to the next barrier", moved(x, barrier, 8)
+        swapped = {0: written[barrier], barrier: written[0]}
+        yield "destination and barrier swapped", rewritten(x, swapped)
+        yield "lands 128 bytes further", moved(x, 0, 128)
     if tensor:
-        place = next(i for i, word in enumerate(words) if "{" in word)
-        inner = re.search(r"\{([^{}]*)\}", words[place])[1].split(",")
+        place = next(i for i, word in enumerate(written) if "{" in word)
+        inner = re.search(r"\{([^{}]*)\}", written[place])[1].split(",")
         if len({word.strip() for word in inner}) > 1:
             turned = ",".join([*inner[1:], inner[0]])
-            text = words[place].replace(",".join(inner), turned)
-            yield "coordinates turned", _rewritten(x, {place: text})
+            text = written[place].replace(",".join(inner), turned)
+            yield "coordinates turned", rewritten(x, {place: text})
     else:
-        yield "16 bytes less", _added(x, 2, -16)
+        yield "16 bytes less", added(x, 2, -16)
     if any(part.startswith("multicast") for part in x.parts):
         mask = barrier + 1
-        yield "to one block less", _computed(x, mask, "b16", "and.b16 {}, 0xfffe")
+        yield "to one block less", computed(x, mask, "b16", "and.b16 {}, 0xfffe")
 
 
 def _store_async(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     yield from _drop_or_double(x, kernel)
-    yield "reports to the next barrier", _moved(x, 2, 8)
+    yield "reports to the next barrier", moved(x, 2, 8)
 
 
 def _weaker(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     """A load, store or atomic operation that orders others does so no longer."""
     order = re.compile(r"\.(acquire|release|acq_rel)\b")
     if order.search(x.opcode):
-        yield "relaxed", _rewritten(x, opcode=order.sub(".relaxed", x.opcode))
+        yield "relaxed", rewritten(x, opcode=order.sub(".relaxed", x.opcode))
 
 
 def _mma(x: Instruction, kernel: Kernel) -> Iterator[Change]:
     """``wgmma.mma_async d, a, b, scale-d, scale-a, scale-b, transposed a, transposed b``."""
     yield from _drop_or_double(x, kernel)
-    words = _words(x)
+    written = words(x)
     adds = _known(kernel, x.operands[3])
     if adds is not True:
-        yield "adds to D always", _predicate(x, 3, True)
+        yield "adds to D always", predicate(x, 3, True)
     if adds is not False:
-        yield "adds to D never", _predicate(x, 3, False)
+        yield "adds to D never", predicate(x, 3, False)
     in_registers = isinstance(x.operands[1], Vector)
     if not in_registers:
-        yield "A and B swapped", _rewritten(x, {1: words[2], 2: words[1]})
-    if len(words) > 4:
-        yield "A negated", _rewritten(x, {4: str(-int(words[4]))})
-    for place, name in zip(range(6, len(words)), "B" if in_registers else "AB", strict=False):
-        yield f"{name} transposed", _rewritten(x, {place: str(1 - int(words[place]))})
+        yield "A and B swapped", rewritten(x, {1: written[2], 2: written[1]})
+    if len(written) > 4:
+        yield "A negated", rewritten(x, {4: str(-int(written[4]))})
+    for place, name in zip(range(6, len(written)), "B" if in_registers else "AB", strict=False):
+        yield f"{name} transposed", rewritten(x, {place: str(1 - int(written[place]))})
 
 
 def _known(kernel: Kernel, operand: PtxOperand) -> bool | None:
@@ -425,7 +369,7 @@ def _neighbour(kernel: Kernel, x: Instruction, labels: set[int]) -> Instruction 
 
 def _local_names(x: Instruction) -> bool:
     """Whether an instruction names registers of a scope of inline assembly."""
-    named = re.findall(r"(?<![\w%.$:])[a-z]\w*\b", " ".join(_words(x)))
+    named = re.findall(r"(?<![\w%.$:])[a-z]\w*\b", " ".join(words(x)))
     return bool(named)
 
 
@@ -460,7 +404,7 @@ def _flips(kernel: Kernel) -> dict[int, Rule]:
 
 
 def _unflipped(x: Instruction, kernel: Kernel) -> Iterator[Change]:
-    yield "dropped", f"mov.b32 {', '.join(_words(x)[:2])}"
+    yield "dropped", f"mov.b32 {', '.join(words(x)[:2])}"
 
 
 def _descriptors(kernel: Kernel) -> dict[int, Rule]:
@@ -495,4 +439,4 @@ def _fields(x: Instruction, kernel: Kernel) -> Iterator[Change]:
         ("base offset 1", value ^ 1 << 49),
         ("another swizzle", value ^ 3 << 62),
     ):
-        yield told, _rewritten(x, {place: str(new)})
+        yield told, rewritten(x, {place: str(new)})
