@@ -1,4 +1,7 @@
-"""`{emulator-instructions}`: what the emulator executes, read from its units."""
+"""What the emulator executes and which rules it watches, read from its code.
+
+`{emulator-instructions}` lists instructions by unit, `{emulator-rules}` the kinds of hazards.
+"""
 
 import inspect
 
@@ -9,26 +12,50 @@ from sphinx.util.docutils import SphinxDirective
 from extension.freshness import note_computed
 from extension.tables import table
 from hopper.emulator.forms import by_form, form_builders
+from hopper.emulator.hazards import KINDS
 from hopper.emulator.instructions import builders
 
 
 class EmulatorInstructions(SphinxDirective):
-    """A row a builder: the opcodes it was entered for, and the first line of its docstring."""
+    """A row for each unit and what it does there: the opcodes whose builders say the same."""
 
     def run(self) -> list[nodes.Node]:
-        """The table, sorted by opcode."""
+        """The table, sorted by unit and opcode."""
         note_computed(self.env, self.env.docname)
-        rows = []
         whole = [(build, names) for build, names in builders() if build is not by_form]
-        for build, opcodes in sorted([*whole, *form_builders()], key=lambda row: row[1]):
+        found: dict[tuple[str, str], set[str]] = {}
+        for build, opcodes in [*whole, *form_builders()]:
+            unit = build.__module__.rsplit(".", 1)[-1]
+            what = inspect.getdoc(build).splitlines()[0]
+            found.setdefault((unit, what), set()).update(opcodes)
+        rows = []
+        for (unit, what), opcodes in sorted(
+            found.items(), key=lambda row: (row[0][0], min(row[1]))
+        ):
             names = nodes.inline()
-            for number, opcode in enumerate(opcodes):
+            for number, opcode in enumerate(sorted(opcodes)):
                 names += [nodes.Text(", ")] if number else []
                 names += nodes.literal("", opcode)
-            rows.append((names, inspect.getdoc(build).splitlines()[0]))
-        return [table(("Instruction", "What it does"), rows)]
+            does = nodes.inline("", "", *self.parse_inline(what)[0])
+            rows.append((unit, names, does))
+        return [table(("Unit", "Instruction", "What it does"), rows)]
+
+
+class EmulatorRules(SphinxDirective):
+    """A row a kind of hazard: its rule, what to do, where the rule is written."""
+
+    def run(self) -> list[nodes.Node]:
+        """The table, in the order of the code."""
+        note_computed(self.env, self.env.docname)
+        rows = []
+        for kind in KINDS.values():
+            name = nodes.inline("", "", nodes.literal("", kind.name))
+            name += [nodes.Text(" (a warning)")] if kind.warning else []
+            rows.append((name, kind.rule, kind.help, kind.source))
+        return [table(("Kind", "The rule", "What to do", "Where it is written"), rows)]
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("emulator-instructions", EmulatorInstructions)
+    app.add_directive("emulator-rules", EmulatorRules)

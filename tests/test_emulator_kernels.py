@@ -15,7 +15,7 @@ from hopper.emulator import Emulator, EmulatorError, Fault, LaunchError
 from hopper.emulator.backend import EmulatedGpu
 from hopper.experiments import arrays
 from hopper.gemm import Problem, gemm, plan
-from hopper.paths import KERNELS
+from hopper.paths import KERNELS, ROOT
 
 SCHEDULES = {
     "fixed, lazy": Emulator(),
@@ -152,3 +152,10 @@ def test_gemm_runs_numpy_arrays_and_refuses_a_wrong_block():
     launch = plan(program, a, b, numpy.zeros((40, 24), "float16"))
     with pytest.raises(LaunchError, match="256 threads, and v1_wgmma was compiled for 128"):
         EmulatedGpu().launch(program, launch.grid, (256, 1, 1), launch.args, 0)
+
+
+def test_the_launch_on_the_emulators_page_runs():
+    import runpy
+
+    left = runpy.run_path(str(ROOT / "examples" / "launch.py"))
+    check(left["c"], left["a"], left["b"])

@@ -58,3 +58,24 @@ def test_every_element_of_the_tile_is_held_once():
 def test_thread_zero_holds_what_every_tutorial_prints():
     first = [exercises.held_by(0, r) for r in range(6)]
     assert first == [(0, 0), (0, 1), (8, 0), (8, 1), (0, 8), (0, 9)]
+
+
+def test_the_printed_solutions_of_the_emulators_chapter_are_right(capsys):
+    exercises.executed(512)
+    exercises.fused_sum(units=2, rounded_units=1)
+    exercises.broken_rules(
+        no_fence="no-wgmma-fence", no_wait="operand-overwritten", no_barrier="one-warp-release"
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6
+    assert all("right" in line for line in lines)
+
+
+def test_other_answers_about_the_emulator_are_not_accepted(capsys):
+    exercises.executed(128)
+    exercises.fused_sum(units=1, rounded_units=2)
+    exercises.broken_rules(no_fence="operand-overwritten", no_wait="nonsense")
+    told = capsys.readouterr().out
+    assert "right" not in told
+    assert "each of four warps counts" in told and "is no kind of hazard" in told
+    assert "no_barrier: not answered yet" in told

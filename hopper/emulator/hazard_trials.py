@@ -92,6 +92,22 @@ def load(gpu: str = GPU) -> Trials:
     return read_sealed(path, Trials)
 
 
+def summary() -> str:
+    """How many broken kernels the GPU gave away, in words, or that there is no recording."""
+    try:
+        trials = load().trials.values()
+    except NoRecording as error:
+        return str(error)
+    always = sum(not (one.wrong or one.hung or one.failed) for one in trials)
+    stopped = sum(bool(one.hung or one.failed) for one in trials)
+    twins = sum(not one.twin_wrong for one in trials)
+    return (
+        f"{always} of {len(trials)} broken kernels were right in every launch, {stopped} hung or "
+        f"ended with an error, {len(trials) - always - stopped} returned something wrong\n"
+        f"{twins} of {len(trials)} corrected twins were right in every launch"
+    )
+
+
 def state(kernel: HazardKernel, recorded: Trials) -> str:
     """'fresh', 'stale', 'missing' or 'other compiler': is the trial of this kernel as it is now?"""
     trial = recorded.trials.get(kernel.name)

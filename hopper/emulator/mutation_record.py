@@ -209,6 +209,19 @@ def load(path: Path | None = None) -> Trials:
         raise RecordError(f"{path}: no record of mutants ({error}); make mutants") from error
 
 
+def summary() -> str:
+    """How many mutants were tried and caught, in words, or that there is no record."""
+    try:
+        tried = [outcome for one in load().tried for outcome in one.outcomes]
+    except RecordError as error:
+        return str(error)
+    survived = sum(outcome.verdict == "survived" for outcome in tried)
+    return (
+        f"{len(tried)} mutants, {len(tried) - survived} caught; {survived} survive, each with a "
+        f"reason"
+    )
+
+
 def state(subject: Subject, found: Trials) -> str:
     """Whether the record is of this kernel and this emulator: "fresh", or what changed since."""
     tried = {one.subject: one for one in found.tried}.get(subject.name)
