@@ -212,13 +212,16 @@ def load(path: Path | None = None) -> Trials:
 def summary() -> str:
     """How many mutants were tried and caught, in words, or that there is no record."""
     try:
-        tried = [outcome for one in load().tried for outcome in one.outcomes]
+        found = load().tried
     except RecordError as error:
         return str(error)
-    survived = sum(outcome.verdict == "survived" for outcome in tried)
+    known = equivalents()
+    count = sum(len(one.outcomes) for one in found)
+    survivors = [(one.subject, mutant.mutant) for one in found for mutant in one.survivors]
+    explained = sum(bool(reason_for(subject, name, known)) for subject, name in survivors)
     return (
-        f"{len(tried)} mutants, {len(tried) - survived} caught; {survived} survive, each with a "
-        f"reason"
+        f"{count} mutants, {count - len(survivors)} caught; of the {len(survivors)} that survive, "
+        f"{explained} have a reason"
     )
 
 
