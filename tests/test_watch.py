@@ -414,6 +414,32 @@ def test_the_grain_is_the_smallest_access_to_shared_memory():
     assert grain_of(parse(kernel("((volatile char*)&sum)[threadIdx.x % 4] = 1;"), "quiet")) == 1
 
 
+COPIES_OF_FOUR = """extern "C" __global__ void copies(const unsigned* in, unsigned* out) {
+  __shared__ __align__(16) unsigned tile[128];
+  unsigned to = __cvta_generic_to_shared(&tile[PLACE]), a, b, c, d;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+               :: "r"(to), "l"(in + threadIdx.x) : "memory");
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  unsigned row = __cvta_generic_to_shared(&tile[threadIdx.x % 32 * 4]);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(row) : "memory");
+  out[threadIdx.x] = a + b + c + d;
+}"""
+
+
+def test_neighbouring_copies_of_four_bytes_are_no_race():
+    numbers, out = numpy.arange(128, dtype="u4"), numpy.zeros(128, "u4")
+
+    def run(place: str):
+        ptx = compile_cuda(COPIES_OF_FOUR.replace("PLACE", place), "copies").ptx
+        how = Emulator(on_hazard="collect")
+        return how.launch(ptx, "copies", 1, 128, args=[numbers, out]).hazards
+
+    assert run("threadIdx.x") == ()
+    assert "another thread's copy" in run("threadIdx.x / 2 * 2")[0].message
+
+
 def test_what_can_follow_what():
     code = parse(kernel("if (threadIdx.x < 5) { __syncthreads(); sum = 3; return; }"), "quiet")
     barriers = [x.index for x in code.code if x.parts[0] in ("bar", "barrier")]

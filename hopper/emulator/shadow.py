@@ -118,7 +118,9 @@ class Shadow:
         self.writer[grains] = writer
         self.written[grains] = now if by is None else by[1][:, None]
         if lanes.size > 1 and (other := self.writer[grains] != writer).any():
-            told = f"a thread writes what thread {int(self.writer[grains][other][0])} writes, too"
+            column = int(self.writer[grains][other][0])
+            whose = f"thread {column}" if column < self.clocks.lanes else "another thread's copy"
+            told = f"a thread writes what {whose} writes, too"
             self.report("shared-race", told, _first(rows, other))
         self._forget_reads(grains)
 

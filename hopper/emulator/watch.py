@@ -16,7 +16,7 @@ from hopper.emulator.clocks import Clocks, Knowledge
 from hopper.emulator.departures import Departures
 from hopper.emulator.hazards import Hazards
 from hopper.emulator.instructions import Lanes
-from hopper.emulator.ptx import Instruction, Kernel
+from hopper.emulator.ptx import Immediate, Instruction, Kernel
 from hopper.emulator.register_watch import RegisterWatch
 from hopper.emulator.shadow import CHUNK, WARP, WARPGROUP, Shadow
 from hopper.emulator.types import is_type, width
@@ -388,6 +388,10 @@ def grain_of(kernel: Kernel) -> int:
             smallest = min(smallest, 8)
         shared = any(part.startswith("shared") for part in x.parts)
         generic = not any(part in ("global", "local", "param", "const") for part in x.parts)
-        if x.parts[0] in _ACCESSES and (shared or generic) and is_type(x.parts[-1]):
+        if x.parts[:2] == ("cp", "async") and shared and len(x.operands) > 2:
+            # cp.async names its size as an operand, and ends with the space it reads.
+            size = x.operands[2]
+            smallest = min(smallest, size.value if isinstance(size, Immediate) else CHUNK)
+        elif x.parts[0] in _ACCESSES and (shared or generic) and is_type(x.parts[-1]):
             smallest = min(smallest, width(x.parts[-1]) // 8)
     return smallest
