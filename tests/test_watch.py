@@ -16,6 +16,7 @@ from hopper.emulator.clocks import Clocks
 from hopper.emulator.flow import reaches
 from hopper.emulator.hazards import KINDS, Hazards
 from hopper.emulator.ptx import parse
+from hopper.emulator.register_watch import RegisterWatch
 from hopper.emulator.shadow import Shadow
 from hopper.emulator.watch import grain_of
 
@@ -341,6 +342,46 @@ def test_an_mbarrier_must_be_there_when_it_is_used():
     both.reported.clear()
     both.shadow.write(lane, numpy.array([12]), 4, 6)
     assert both.reported == set()
+
+
+# ---- wgmma's registers --------------------------------------------------------------------------
+
+WGMMAS = """.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k() {
+.reg .b32 %r<16>;
+.reg .b64 %rd<3>;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r0, %r1, %r2, %r3}, AND_A, %rd1, 1, 1, 1, 0;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 THEN, %rd1, 1, 1, 1, 0;
+ret;
+}"""
+FIRST_A, OTHER = "{%r4, %r5, %r6, %r7}", "{%r8, %r9, %r10, %r11}"
+ACCUMULATORS = "{%r0, %r1, %r2, %r3}"
+
+
+@pytest.mark.parametrize(
+    ("then", "retired", "found"),
+    [
+        (f"{ACCUMULATORS}, {FIRST_A}", 0, []),
+        (f"{OTHER}, {FIRST_A}", 0, []),
+        (f"{OTHER}, {ACCUMULATORS}", 0, ["accumulates in"]),
+        (f"{OTHER}, {ACCUMULATORS}", 1, []),
+        (f"{FIRST_A}, {OTHER}", 0, ["reads"]),
+        (f"{FIRST_A}, {OTHER}", 1, []),
+    ],
+)
+def test_a_wgmma_uses_no_register_that_a_pending_one_needs_otherwise(then, retired, found):
+    code = parse(WGMMAS.replace("AND_A", FIRST_A).replace("THEN", then), "k")
+    told = []
+    watch = RegisterWatch(code, 128, lambda kind, words, lane: told.append((kind, words)), int)
+    lanes = slice(0, 128)
+    watch.fence(lanes)
+    watch.issue(code.code[0], lanes, 1)
+    watch.retire(lanes, retired)
+    watch.issue(code.code[1], lanes, 2)
+    assert [kind for kind, _ in told] == ["accumulator-pending"] * len(found)
+    assert all(word in words for word, (_, words) in zip(found, told, strict=True))
 
 
 # ---- what a kernel may do without being told off ------------------------------------------------

@@ -2,7 +2,8 @@
 
 PTX ISA, "Asynchronous wgmma instructions": ``wgmma.fence`` orders other accesses to these registers
 before a wgmma; from its issue until ``wait_group`` has retired its group they are off limits. Only
-a wgmma of the same shape may follow on the same accumulators without a fence.
+a wgmma of the same shape may follow on the same accumulators without a fence, and A that is only
+read may be read again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hopper.emulator.ptx import (
 
 WARPGROUP = 128
 _NEVER = -1
+_READ = 0
 
 Report = Callable[[str, str, int], None]
 
@@ -41,7 +43,8 @@ class RegisterWatch:
         shape = (len(self.rows), lanes)
         self._pending = numpy.zeros(shape, numpy.int32)
         self._touched = numpy.full(shape, _NEVER, numpy.int32)
-        self._shape = numpy.zeros(len(self.rows), numpy.int32)
+        # Of the wgmma that a register is pending for: the shape it accumulates in, or only read.
+        self._shape = numpy.full(shape, _READ, numpy.int32)
         self._retired = numpy.zeros(lanes, numpy.int32)
         self._fenced = numpy.full(lanes, _NEVER, numpy.int32)
         self._shapes: dict[str, int] = {}
@@ -66,7 +69,7 @@ class RegisterWatch:
                 step(lanes)
                 self._pending[to, lanes] = self._pending[source, lanes]
                 self._touched[to, lanes] = self._touched[source, lanes]
-                self._shape[to] = self._shape[source]
+                self._shape[to, lanes] = self._shape[source, lanes]
 
             return rename
 
@@ -95,14 +98,18 @@ class RegisterWatch:
             name = self._name((d + a)[int(behind.argmax())])
             told = f"register {name} was accessed behind the last wgmma.fence"
             self.report("no-wgmma-fence", told, first)
-        other = (self._pending[d, lanes] > self._retired[lanes]).any(axis=1)
-        other &= self._shape[d] != shape
+        used = numpy.array(d + a)
+        wanted = numpy.array([shape] * len(d) + [_READ] * len(a))[:, None]
+        held = self._shape[used, lanes]
+        other = (self._pending[used, lanes] > self._retired[lanes]) & (held != wanted)
         if other.any():
-            name = self._name(d[int(other.argmax())])
-            told = f"register {name} belongs to a pending wgmma of another shape"
-            self.report("accumulator-pending", told, first)
-        self._pending[d + a, lanes] = count
-        self._shape[d] = shape
+            at, lane = (int(i) for i in numpy.argwhere(other)[0])
+            does = "reads" if held[at, lane] == _READ else "accumulates in"
+            told = f"register {self._name(int(used[at]))} is used, and a pending wgmma "
+            told += does + (" it" if at >= len(d) or does == "reads" else " it, of another shape")
+            self.report("accumulator-pending", told, first + lane)
+        self._pending[used, lanes] = count
+        self._shape[used, lanes] = wanted
 
     def _operands(self, x: Instruction) -> tuple[list[int], list[int], int]:
         """Rows of a wgmma's accumulators and of its A, and a number for its shape."""
