@@ -450,6 +450,94 @@ def test_the_same_without_its_barrier_is_one():
         Emulator().launch(loud, "quiet", (1, 1, 1), (128, 1, 1), args=[numbers, out])
 
 
+# Thread 64 hands a word to thread 32 by an mbarrier.
+HANDED = """
+  __shared__ unsigned long long bar;
+  unsigned at = __cvta_generic_to_shared(&bar), done = 0;
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at) : "memory");
+  __syncthreads();
+  if (threadIdx.x == 64) {
+    sum = in[7];
+    asm volatile("BEFORE mbarrier.arrive.ARRIVE.shared.b64 _, [%0];" :: "r"(at) : "memory");
+  }
+  if (threadIdx.x == 32) {
+    while (!done)
+      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.WAIT.shared.b64 p, [%1], 0;"
+                   " selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at) : "memory");
+    asm volatile("BEHIND" ::: "memory");
+    sum = sum + 1;
+  }"""
+RELEASE, ACQUIRE = "release.cta", "acquire.cta"
+
+
+@pytest.mark.parametrize(
+    ("before", "arrive", "wait", "behind", "races"),
+    [
+        ("", RELEASE, ACQUIRE, "", False),
+        ("", "relaxed.cta", ACQUIRE, "", True),
+        ("fence.acq_rel.cta;", "relaxed.cta", ACQUIRE, "", False),
+        ("fence.release.cta;", "relaxed.cta", ACQUIRE, "", False),
+        ("fence.acquire.cta;", "relaxed.cta", ACQUIRE, "", True),
+        ("fence.acq_rel.cta;", "relaxed.cluster", ACQUIRE, "", True),
+        ("fence.acq_rel.cluster;", "relaxed.cluster", ACQUIRE, "", False),
+        ("", RELEASE, "relaxed.cta", "", True),
+        ("", RELEASE, "relaxed.cta", "fence.acq_rel.cta;", False),
+        ("", RELEASE, "relaxed.cta", "fence.release.cta;", True),
+    ],
+)
+def test_a_relaxed_operation_orders_nothing_without_a_fence(before, arrive, wait, behind, races):
+    text = HANDED.replace("BEFORE", before).replace("BEHIND", behind)
+    text = kernel(text.replace("ARRIVE", arrive).replace("WAIT", wait))
+    numbers, out = numpy.arange(128, dtype="u4"), numpy.zeros(1, "u4")
+    how = Emulator(on_hazard="collect")
+    run = how.launch(text, "quiet", (1, 1, 1), (128, 1, 1), args=[numbers, out])
+    assert {h.kind for h in run.hazards} == ({"shared-race"} if races else set())
+
+
+# Each of two blocks arrives at the other's mbarrier, and may read a word there.
+ACROSS = """extern "C" __global__ void __cluster_dims__(2) across(unsigned* out) {
+  __shared__ unsigned long long bar;
+  __shared__ unsigned word;
+  unsigned at = __cvta_generic_to_shared(&bar), there = __cvta_generic_to_shared(&word), sum = 0;
+  if (threadIdx.x == 0) {
+    word = 5;
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at) : "memory");
+    FENCE
+  }
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  if (threadIdx.x == 0)
+    asm volatile("{ .reg .b32 to; mapa.shared::cluster.u32 to, %0, %1;"
+                 " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [to]; }"
+                 :: "r"(at), "r"(blockIdx.x ^ 1) : "memory");
+  if (READS && threadIdx.x == 0)
+    asm volatile("{ .reg .b32 to; mapa.shared::cluster.u32 to, %1, %2;"
+                 " ld.shared::cluster.u32 %0, [to]; }"
+                 : "=r"(sum) : "r"(there), "r"(blockIdx.x ^ 1) : "memory");
+  asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}"""
+INIT = 'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");'
+
+
+@pytest.mark.parametrize(
+    ("fence", "reads", "found"),
+    [
+        (INIT, 0, set()),
+        ("", 0, {"barrier-not-visible"}),
+        (INIT, 1, {"shared-race"}),
+        ('asm volatile("fence.acq_rel.cluster;" ::: "memory");', 1, set()),
+    ],
+)
+def test_the_fence_of_initialisations_makes_nothing_else_known(fence, reads, found):
+    text = ACROSS.replace("FENCE", fence).replace("READS", str(reads))
+    run = Emulator(on_hazard="collect").launch(
+        compile_cuda(text, "across").ptx, "across", 2, 32, args=[numpy.zeros(2, "u4")]
+    )
+    assert {h.kind for h in run.hazards} == found
+
+
 def test_the_grain_is_the_smallest_access_to_shared_memory():
     assert grain_of(parse(kernel("sum = 1;"), "quiet")) == 4
     assert grain_of(parse(kernel("((volatile char*)&sum)[threadIdx.x % 4] = 1;"), "quiet")) == 1

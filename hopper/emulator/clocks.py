@@ -55,6 +55,11 @@ class Clocks:
                 self.known = _widened(self.known, self.known.shape[2] + _SPARE)
         return columns[source]
 
+    @staticmethod
+    def initialises(row: int) -> Hashable:
+        """The source that a thread's fenced initialisations of mbarriers are; counts are times."""
+        return ("mbarrier.init", row)
+
     def place(self, lanes: numpy.ndarray) -> tuple[int, numpy.ndarray]:
         """Cluster of lanes that all lie in one, and their rows in it."""
         cluster = int(lanes[0]) // self.lanes

@@ -40,6 +40,12 @@ def fence(machine: Machine, x: Instruction) -> Step:
     watch = machine.watch
     if watch and x.opcode.startswith("fence.proxy.async") and not x.has("global"):
         return watch.fence_proxy
-    if watch and (x.has("mbarrier_init") or {"cluster", "gpu", "sys", "gl"} & set(x.parts)):
-        return watch.fence_memory
+    if watch and x.has("mbarrier_init"):
+        return watch.fence_initialisations
+    if watch and not x.has("proxy"):
+        releases, acquires = not x.has("acquire"), not x.has("release")
+        wide = not x.has("cta")
+        return lambda lanes: watch.fence_memory(
+            lanes, wide=wide, releases=releases, acquires=acquires
+        )
     return lambda lanes: None

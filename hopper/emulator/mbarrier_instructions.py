@@ -1,8 +1,8 @@
 """The instructions ``mbarrier.*``: operands and forms; what they do is in ``mbarrier``.
 
 PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier". Memory order
-(``.release``, ``.acquire``, ``.relaxed`` and scopes) is accepted and has no effect: the emulator's
-memory is sequentially consistent.
+(``.release``, ``.acquire``, ``.relaxed`` and scopes) changes no result, because the emulator's
+memory is sequentially consistent; it tells the watch who learns of whose past.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def arrive(machine: Machine, x: Instruction) -> Step:
         _present(machine, lanes, at)
         who = machine.lane[lanes]
         if machine.watch:
-            machine.watch.arrived(who, at, relaxed=x.has("relaxed"))
+            machine.watch.arrived(who, at, relaxed=x.has("relaxed"), wide=x.has("cluster"))
             if expects:
                 machine.watch.announced(who, at)
         counts = machine.each(number, lanes) if number else numpy.ones(at.size, numpy.uint32)
@@ -222,7 +222,7 @@ def test_wait(machine: Machine, x: Instruction) -> Step:
         at = places(lanes)
         done = barriers.completed(at, parity(lanes))
         if machine.watch:
-            machine.watch.waited(machine.lane[lanes], at, done)
+            machine.watch.waited(machine.lane[lanes], at, done, relaxed=x.has("relaxed"))
         put(lanes, done)
 
     return step
@@ -241,7 +241,7 @@ def try_wait(machine: Machine, x: Instruction) -> Step:
         at, wanted = places(lanes), parity(lanes)
         done = barriers.completed(at, wanted)
         if machine.watch:
-            machine.watch.waited(machine.lane[lanes], at, done)
+            machine.watch.waited(machine.lane[lanes], at, done, relaxed=x.has("relaxed"))
         if done.all():
             put(lanes, done)
             return

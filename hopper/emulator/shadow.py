@@ -158,6 +158,12 @@ class Shadow:
         self._tick(lanes, now)
         writer, written = self.writer[grains], self.written[grains]
         late = self._known(lanes[:, None], writer) < written
+        for at, piece in numpy.argwhere(late).tolist():
+            # A fence.mbarrier_init makes it known, and nothing else of the thread's past.
+            cluster = int(lanes[at]) // self.clocks.lanes
+            source = self.clocks.initialises(int(writer[at, piece]))
+            column = self.clocks.column(cluster, source)
+            late[at, piece] = self._known(lanes[at], column) < written[at, piece]
         late |= ~self.barriers[grains]
         if late.any():
             lane = int(lanes[int(numpy.argwhere(late)[0][0])])

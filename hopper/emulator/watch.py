@@ -51,7 +51,11 @@ class Watch:
         self._arrived: dict[int, Knowledge] = {}
         self._released: dict[int, Knowledge] = {}
         self._phases: dict[int, int] = {}
-        self._fenced: dict[int, Knowledge] = {}
+        # Of a lane and whether the scope is wide: what its last fence released. Of a lane: what its
+        # relaxed waits saw, for a fence to acquire.
+        self._fenced: dict[tuple[int, bool], Knowledge] = {}
+        self._seen: dict[int, Knowledge] = {}
+        self._initialised: set[int] = set()
         self._updates: dict[int, Knowledge] = {}
 
     @property
@@ -155,13 +159,32 @@ class Watch:
         for some in self._by_cluster(self.machine.lane[lanes]):
             self.clocks.fence_proxy(some, self.now)
 
-    def fence_memory(self, lanes: Lanes) -> None:
-        """A fence of the cluster or wider: a relaxed arrival behind it releases what was known."""
-        for some in self._by_cluster(self.machine.lane[lanes]):
-            for lane in some.tolist():
-                known = self.clocks.nothing()
-                self.clocks.release(numpy.array([lane]), self.now, known)
-                self._fenced[lane] = known
+    def fence_memory(self, lanes: Lanes, *, wide: bool, releases: bool, acquires: bool) -> None:
+        """A memory fence: a relaxed arrival behind it releases what was known at the fence.
+
+        ``wide``: of the cluster or more, else of the block. ``acquires``: and what relaxed waits
+        before it saw is known from now on.
+        """
+        for lane in self.machine.lane[lanes].tolist():
+            one = numpy.array([lane])
+            if acquires and lane in self._seen:
+                self.acquired(one, self._seen.pop(lane))
+            if releases:
+                known = self.released(one)
+                self._fenced[lane, False] = known
+                if wide:
+                    self._fenced[lane, True] = known
+
+    def fence_initialisations(self, lanes: Lanes) -> None:
+        """``fence.mbarrier_init``: lanes make their initialisations known, and nothing else."""
+        for lane in self.machine.lane[lanes].tolist():
+            if lane in self._initialised:
+                self.clocks.tick(numpy.array([lane]), self.now)
+                self.clocks.learn(
+                    numpy.array([lane]),
+                    self.clocks.initialises(lane % self.cluster_lanes),
+                    self.now,
+                )
 
     # ---- threads that meet
 
@@ -176,11 +199,17 @@ class Watch:
             self.met(self.machine.lane[block * size : (block + 1) * size])
 
     def released(
-        self, lanes: numpy.ndarray, into: Knowledge | None = None, *, relaxed: bool = False
+        self,
+        lanes: numpy.ndarray,
+        into: Knowledge | None = None,
+        *,
+        relaxed: bool = False,
+        wide: bool = True,
     ) -> Knowledge:
         """What lanes of one cluster know, added to what others released.
 
         ``relaxed``: only what a fence before released, and which asynchronous units are done.
+        ``wide``: by an operation of cluster scope; a fence of the block is not enough for it.
         """
         into = into or self.clocks.nothing()
         if not relaxed:
@@ -188,20 +217,25 @@ class Watch:
             return into
         self.clocks.release_done(lanes, into)
         for lane in lanes.tolist():
-            if lane in self._fenced:
-                into.add(self._fenced[lane].known, self._fenced[lane].fenced)
+            if (lane, wide) in self._fenced:
+                known = self._fenced[lane, wide]
+                into.add(known.known, known.fenced)
         return into
 
     def acquired(self, lanes: numpy.ndarray, known: Knowledge) -> None:
         """Lanes of one cluster come to know what was released."""
         self.clocks.acquire(lanes, known)
 
-    def arrived(self, lanes: numpy.ndarray, places: numpy.ndarray, *, relaxed: bool) -> None:
+    def arrived(
+        self, lanes: numpy.ndarray, places: numpy.ndarray, *, relaxed: bool, wide: bool = True
+    ) -> None:
         """Threads arrive at mbarriers and release what they know."""
         self.used(lanes, places)
         for place in dict.fromkeys(places.tolist()):
             mine = lanes[places == place]
-            self._arrived[place] = self.released(mine, self._arrived.get(place), relaxed=relaxed)
+            self._arrived[place] = self.released(
+                mine, self._arrived.get(place), relaxed=relaxed, wide=wide
+            )
 
     def phase(self, place: int, completed: int) -> None:
         """A phase of an mbarrier completes: who waits for it learns what was released."""
@@ -218,16 +252,29 @@ class Watch:
             told = "a phase completes while a copy that reports to its mbarrier is under way"
             self._report_announced(place, told)
 
-    def waited(self, lanes: numpy.ndarray, places: numpy.ndarray, done: numpy.ndarray) -> None:
-        """Lanes ask whether phases of mbarriers have completed: ``done`` says which had."""
+    def waited(
+        self, lanes: numpy.ndarray, places: numpy.ndarray, done: numpy.ndarray, *, relaxed: bool
+    ) -> None:
+        """Lanes ask whether phases of mbarriers have completed: ``done`` says which had.
+
+        ``relaxed``: they learn nothing by it, unless a fence follows.
+        """
         self.used(lanes, places)
         lanes, places = lanes[done], places[done]
         for place in dict.fromkeys(places.tolist()):
-            if place in self._released:
-                self.clocks.acquire(lanes[places == place], self._released[place])
+            if place not in self._released:
+                continue
+            known = self._released[place]
+            if not relaxed:
+                self.clocks.acquire(lanes[places == place], known)
+                continue
+            for lane in lanes[places == place].tolist():
+                seen = self._seen.setdefault(lane, self.clocks.nothing())
+                seen.add(known.known, known.fenced)
 
     def initialised(self, lane: int, place: int, *, alive: bool = True) -> None:
         """A thread initialises (or invalidates) an mbarrier: a write to its 8 bytes."""
+        self._initialised.add(lane)
         if not alive:
             self.shadow.guard(place, False)
         self.shadow.write(numpy.array([lane]), numpy.array([place]), 8, self.now)
