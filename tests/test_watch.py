@@ -38,17 +38,23 @@ class Access:
     unit: str = ""  # "" for the thread itself, "copy", "bulk" or "wgmma"
     source: object = None
     count: int = 0
+    strong: bool = False
 
 
 @dataclass
 class BruteForce:
-    """``past[lane]``: numbers of all that happens before what the lane does next."""
+    """``past[lane]``: numbers of all that happens before what the lane does next.
+
+    ``excused[place]``: what was done there before its last strong store is compared with no later
+    strong operation: one of a chain of them is looked at, and the others as if they knew its past.
+    """
 
     past: list[set[int]] = field(default_factory=lambda: [set() for _ in range(LANES)])
     accesses: dict[int, Access] = field(default_factory=dict)
     fences: dict[int, set[int]] = field(default_factory=dict)
     waits: dict[int, tuple[object, int]] = field(default_factory=dict)
     held: dict[object, set[int]] = field(default_factory=dict)
+    excused: dict[int, int] = field(default_factory=dict)
     number: int = 0
 
     def _next(self) -> int:
@@ -72,16 +78,23 @@ class BruteForce:
             self.accesses[number] = one
             if not one.unit:
                 self.past[one.lane].add(number)
+            if one.strong and one.writes:
+                self.excused[one.start] = number
         return found
 
     def _clash(self, one: Access, other: Access) -> bool:
         overlap = one.start < other.stop and other.start < one.stop
-        return overlap and (one.writes or other.writes) and not one.unit
+        return overlap and (one.writes or other.writes) and not one.unit and not one.strong
 
     def _conflict(self, number: int, other: Access, one: Access, past: set[int]) -> set[str]:
         if not (one.start < other.stop and other.start < one.stop):
             return set()
         if not (one.writes or other.writes):
+            return set()
+        if one.strong and other.strong:
+            return set()
+        excused = one.strong and number <= self.excused.get(one.start, 0)
+        if excused and other.unit in ("", "copy"):
             return set()
         if other.unit == "copy":
             return set() if self._waited(past, other.source, other.count) else {"copy-not-arrived"}
@@ -140,6 +153,7 @@ groups = st.lists(threads, min_size=1, max_size=3, unique=True).flatmap(
 )
 EVENTS = st.one_of(
     st.tuples(st.sampled_from(["read", "write"]), groups, st.sampled_from([4, 8])),
+    st.tuples(st.sampled_from(["read strongly", "write strongly"]), groups),
     st.tuples(st.sampled_from(["release", "acquire"]), threads, sources),
     st.tuples(st.just("fence"), threads),
     st.tuples(st.just("meet")),
@@ -172,13 +186,30 @@ class Both:
         self.now += 1
         return getattr(self, "_" + name.replace(" ", "_"))(*what) or set()
 
-    def _ordinary(self, group, size: int, writes: bool) -> set[str]:
+    def _ordinary(self, group, size: int, writes: bool, strong: bool = False) -> set[str]:
         lanes, at = group
         at = [min(place // size * size, BYTES - size) for place in at]
-        act = self.shadow.write if writes else self.shadow.read
+        act = getattr(self.shadow, ("write" if writes else "read") + "_strongly" * strong)
         act(numpy.array(lanes), numpy.array(at), size, self.now)
-        pairs = zip(lanes, at, strict=True)
-        return self.brute.access([Access(n, place, place + size, writes) for n, place in pairs])
+        return self.brute.access(
+            [
+                Access(n, place, place + size, writes, strong=strong)
+                for n, place in zip(lanes, at, strict=True)
+            ]
+        )
+
+    def _read_strongly(self, group) -> set[str]:
+        found = self._ordinary(group, GRAIN, False, True)
+        for lane, place in zip(*group, strict=True):
+            self._acquire(lane, ("strong", place))
+        return found
+
+    def _write_strongly(self, group) -> set[str]:
+        found = self._ordinary(group, GRAIN, True, True)
+        for lane, place in zip(*group, strict=True):
+            self._acquire(lane, ("strong", place))
+            self._release(lane, ("strong", place))
+        return found
 
     def _read(self, group, size: int) -> set[str]:
         return self._ordinary(group, size, False)
@@ -186,12 +217,12 @@ class Both:
     def _write(self, group, size: int) -> set[str]:
         return self._ordinary(group, size, True)
 
-    def _release(self, lane: int, to: int) -> None:
+    def _release(self, lane: int, to: object) -> None:
         known = self.held.setdefault(to, self.clocks.nothing())
         self.clocks.release(numpy.array([lane]), self.now, known)
         self.brute.release(lane, to)
 
-    def _acquire(self, lane: int, to: int) -> None:
+    def _acquire(self, lane: int, to: object) -> None:
         if to in self.held:
             self.clocks.acquire(numpy.array([lane]), self.held[to])
             self.brute.acquire(lane, to)
@@ -284,6 +315,22 @@ def test_each_order_of_two_accesses_by_its_name():
     # A fence before the store says nothing of the store.
     early = (("fence", 0), written, *handed)
     assert "no-proxy-fence" in orders(*early, ("copy", 33, (0, 16), 0))
+
+
+def test_strong_operations_race_with_weak_ones_and_units_only():
+    strong, write = ("write strongly", one(33)), ("write", one(0), 4)
+    load = ("read strongly", one(33))
+    assert orders(("write strongly", one(0)), strong, load) == set()
+    assert orders(write, strong) == {"shared-race"}
+    assert orders(write, load) == {"shared-race"}
+    assert orders(write, ("meet",), load, write) == {"shared-race"}
+    assert orders(write, ("meet",), ("read", one(1), 4), strong) == {"shared-race"}
+    assert orders(write, ("meet",), ("read", one(1), 4), load, ("meet",), strong, load) == set()
+    assert orders(("copy", 0, (0, 16), 0), strong) == {"copy-not-arrived"}
+    assert orders(("wgmma", (0, 16)), strong) == {"operand-overwritten", "shared-unwritten"}
+    assert orders(("bulk", 0, (0, 16)), strong) == {"store-overwritten", "shared-unwritten"}
+    full = ("write", ([0, 1, 2, 33], [0, 4, 8, 12]), 4)
+    assert "no-proxy-fence" in orders(full, ("meet",), load, ("meet",), ("copy", 0, (0, 16), 0))
 
 
 def test_a_read_that_a_later_reader_does_not_know_of_is_not_forgotten():
@@ -382,6 +429,24 @@ def test_a_wgmma_uses_no_register_that_a_pending_one_needs_otherwise(then, retir
     watch.issue(code.code[1], lanes, 2)
     assert [kind for kind, _ in told] == ["accumulator-pending"] * len(found)
     assert all(word in words for word, (_, words) in zip(found, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "atomicAdd(&sum, 1u);",
+        "*(volatile unsigned*)&sum = 1;",
+        "out[1] = *(volatile unsigned*)&sum;",
+    ],
+)
+def test_a_strong_access_races_with_an_ordinary_store(access):
+    body = f"if (threadIdx.x == 0) sum = in[1]; SYNC if (threadIdx.x == 64) {{ {access} }}"
+    numbers, out = numpy.arange(128, dtype="u4"), numpy.zeros(2, "u4")
+    for sync, found in (("", ["shared-race"]), ("__syncthreads();", [])):
+        run = Emulator(on_hazard="collect").launch(
+            kernel(body.replace("SYNC", sync)), "quiet", 1, 128, args=[numbers, out]
+        )
+        assert [h.kind for h in run.hazards] == found
 
 
 # ---- what a kernel may do without being told off ------------------------------------------------

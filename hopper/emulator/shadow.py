@@ -54,6 +54,11 @@ class Shadow:
         self._read_by = numpy.zeros((self._warps, 0), numpy.uint32)
         # Of (warp, grain): lanes whose read is older than the last, and not known to the last.
         self._older: dict[tuple[int, int], dict[int, int]] = {}
+        # Grains that were last written by a strong operation; and of each who read it by one since
+        # its last weak write, and when.
+        self._strong = numpy.zeros(size // grain, bool)
+        self._any_strong = False
+        self._read_strongly: dict[int, dict[int, int]] = {}
         self._operands: numpy.ndarray | None = None
         self._bulk: list[BulkRead] = []
 
@@ -117,6 +122,7 @@ class Shadow:
         writer = rows % self.clocks.lanes if by is None else by[0][:, None]
         self.writer[grains] = writer
         self.written[grains] = now if by is None else by[1][:, None]
+        self._weaken(grains)
         if lanes.size > 1 and (other := self.writer[grains] != writer).any():
             column = int(self.writer[grains][other][0])
             whose = f"thread {column}" if column < self.clocks.lanes else "another thread's copy"
@@ -141,12 +147,33 @@ class Shadow:
         self.written[grains[still]] = now
         self._tick(lanes, now)
 
-    def mark(self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int) -> None:
-        """Threads wrote ``size`` bytes each, in a way that raced with nobody."""
+    def write_strongly(
+        self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int
+    ) -> None:
+        """The same by strong operations: among themselves they race with nobody."""
         grains = self._grains(places, size)
+        rows = lanes[:, None]
+        self._tick(lanes, now)
         self._beside_barriers(int(lanes[0]), grains, "a thread stores to")
-        self.writer[grains] = lanes[:, None] % self.clocks.lanes
+        self._behind_write(rows, grains, "writes", strong=True)
+        self._behind_reads(rows, grains, self._known, "shared-race", strong=True)
+        self._behind_operands(lanes, grains)
+        self._behind_bulk(lanes, places, size)
+        self.writer[grains] = rows % self.clocks.lanes
         self.written[grains] = now
+        self._strong[grains] = self._any_strong = True
+        self._forget_reads(grains)
+
+    def read_strongly(
+        self, lanes: numpy.ndarray, places: numpy.ndarray, size: int, now: int
+    ) -> None:
+        """Threads read ``size`` bytes each by strong operations."""
+        grains = self._grains(places, size)
+        self._tick(lanes, now)
+        self._behind_write(lanes[:, None], grains, "reads", strong=True)
+        for lane, some in zip(lanes.tolist(), grains.tolist(), strict=True):
+            for grain in some:
+                self._read_strongly.setdefault(grain, {})[lane % self.clocks.lanes] = now
 
     def guard(self, place: int, alive: bool) -> None:
         """An mbarrier is made at a place, or invalidated there."""
@@ -196,16 +223,24 @@ class Shadow:
         column = self.clocks.column(cluster, source)
         self._bulk.append(BulkRead(start, stop, column, cluster, count, line))
 
-    def remote_write(self, lane: int, start: int, stop: int, source, count: int, now: int) -> None:
+    def remote_write(
+        self, lane: int, start: int, stop: int, source, count: int, now: int, *, strong: bool
+    ) -> None:
         """``lane`` starts a store to bytes (st.async) that lands as ``count`` of ``source``.
 
         It goes by the generic proxy. Several may go to one grain: who orders them is not looked at.
+        ``strong``: a red.async.
         """
         self._tick(numpy.array([lane]), now)
         grains = self._range(start, stop)
-        self._behind_reads(numpy.array([[lane]]), grains[None], self._known, "shared-race")
+        rows = numpy.array([[lane]])
+        self._behind_reads(rows, grains[None], self._known, "shared-race", strong=strong)
         self.writer[grains] = self.clocks.column(lane // self.clocks.lanes, source)
         self.written[grains] = count
+        if strong:
+            self._strong[grains] = self._any_strong = True
+        else:
+            self._weaken(grains)
 
     def async_write(self, lane: int, start: int, stop: int, source, count: int, now: int) -> None:
         """``lane`` starts a copy to bytes, whose landing is ``count`` of ``source``."""
@@ -222,6 +257,7 @@ class Shadow:
         self._behind_bulk(lanes, numpy.array([start]), stop - start)
         self.writer[grains] = self.clocks.column(cluster, source)
         self.written[grains] = count
+        self._weaken(grains)
         self._forget_reads(grains)
 
     # ---- comparisons
@@ -244,7 +280,9 @@ class Shadow:
     def _fenced(self, lanes: numpy.ndarray, columns: numpy.ndarray) -> numpy.ndarray:
         return self.clocks.fenced.reshape(-1, self.clocks.lanes)[lanes, columns]
 
-    def _behind_write(self, rows: numpy.ndarray, grains: numpy.ndarray, does: str) -> None:
+    def _behind_write(
+        self, rows: numpy.ndarray, grains: numpy.ndarray, does: str, *, strong: bool = False
+    ) -> None:
         writer, written = self.writer[grains], self.written[grains]
         if does == "reads" and (unwritten := writer < 0).any():
             self.report(
@@ -253,6 +291,8 @@ class Shadow:
                 _first(rows, unwritten),
             )
         late = self._known(rows, writer) < written
+        if strong:
+            late &= ~self._strong[grains]
         if late.any():
             lane, column = _first(rows, late), int(writer[late][0])
             if column >= self.clocks.lanes:
@@ -289,8 +329,20 @@ class Shadow:
             told = f"{does} what thread {int(writer[bare][0])} wrote by an ordinary store"
             self.report("no-proxy-fence", told, lane)
 
-    def _behind_reads(self, rows, grains, knows, kind: str) -> bool:
-        """Whether accesses come behind all reads; reported where they do not."""
+    def _behind_reads(self, rows, grains, knows, kind: str, *, strong: bool = False) -> bool:
+        """Whether accesses come behind all reads; reported where they do not.
+
+        ``strong``: accesses for which strong reads do not count.
+        """
+        if self._read_strongly and not strong:
+            for lane, grain in zip(
+                numpy.broadcast_to(rows, grains.shape).flat, grains.flat, strict=True
+            ):
+                for row, at in self._read_strongly.get(int(grain), {}).items():
+                    if int(knows(numpy.array([lane]), numpy.array([row]))[0]) < at:
+                        told = f"shared memory is overwritten that thread {row} reads"
+                        self.report(kind, told, int(lane))
+                        return False
         if not self._is_read[grains].any():
             return True
         for warp in range(self._warps):
@@ -321,6 +373,14 @@ class Shadow:
                 self.report(kind, told, int(lane[0]))
                 return False
         return True
+
+    def _weaken(self, grains: numpy.ndarray) -> None:
+        """The last write to grains is a weak one, behind all strong accesses."""
+        if self._any_strong:
+            self._strong[grains] = False
+        if self._read_strongly:
+            for grain in grains.flat:
+                self._read_strongly.pop(int(grain), None)
 
     def _forget_reads(self, grains: numpy.ndarray) -> None:
         if not self._is_read[grains].any():

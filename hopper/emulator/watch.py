@@ -78,10 +78,15 @@ class Watch:
                 self.write(self.machine.lane[lanes][which], places, size)
 
     def loaded_strongly(self, lanes: Lanes, pieces: Pieces, size: int) -> None:
-        """A load that is volatile, relaxed or acquires: no race, and it may learn from a store."""
+        """A load that is volatile, relaxed or acquires: no race with operations like it.
+
+        It learns from the last of these that stored there.
+        """
         for memory, places, which in pieces:
             if memory is self.machine.shared:
                 mine = self.machine.lane[lanes][which]
+                self.departures.touched(mine, places)
+                self.shadow.read_strongly(mine, places, size, self.now)
                 for lane, place in zip(mine.tolist(), places.tolist(), strict=True):
                     if place in self._updates:
                         self.acquired(numpy.array([lane]), self._updates[place])
@@ -98,7 +103,7 @@ class Watch:
         Who does so after another at the same place is taken to know what that one knew: a lock or a
         flag that threads build of such operations is not looked into.
         """
-        self.shadow.mark(lanes, places, size, self.now)
+        self.shadow.write_strongly(lanes, places, size, self.now)
         self.departures.touched(lanes, places)
         for lane, place in zip(lanes.tolist(), places.tolist(), strict=True):
             one = numpy.array([lane])
@@ -372,7 +377,8 @@ class Watch:
         self.used(numpy.array([lane]), numpy.array([barrier]))
         source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
         self.departures.owes(lane, barrier, source, phase, "a store into its shared memory")
-        self.shadow.remote_write(lane, start, stop, source, phase, self.now)
+        strong = self.machine.kernel.code[self.machine.at].has("relaxed")
+        self.shadow.remote_write(lane, start, stop, source, phase, self.now, strong=strong)
 
     def copy_from_peer(self, lane: int, start: int, stop: int, barrier: int) -> None:
         """Such a copy also reads shared memory, until the same phase is complete."""
