@@ -109,7 +109,7 @@ def test_it_is_the_first_to_be_raised_unless_it_is_a_warning(it):
 def test_its_twin_is_clean_and_right_on_every_schedule(it):
     # Only dynamic shared memory can be moved.
     skews = (0, 16) if it.shared_bytes else (0,)
-    orders = product(range(5), TMA, skews)
+    orders = product(range(4), TMA, skews)
     hows = [{"seed": n, "tma": tma, "shared_skew": skew} for n, tma, skew in orders]
     for how in [FIRST, *({"schedule": "random"} | how for how in hows)]:
         run, output = launched(it, True, on_hazard="collect", **how)
@@ -156,7 +156,11 @@ def test_a_hazard_reads_as_a_compiler_would_write_it():
     assert KINDS["no-proxy-fence"].help in found.message
 
 
-SMALL = [case for case in CASES if re.search("one_wgmma|ceiling|128x128x64|129x257x72", case.name)]
+SMALL = [
+    case
+    for case in CASES
+    if re.search(r"one_wgmma\.(40|256)|ceiling\...\.8$|128x128x64|v1.*129x257x72", case.name)
+]
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)

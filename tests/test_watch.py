@@ -478,6 +478,9 @@ QUIET = {
           __syncwarp();
           if (threadIdx.x == 9) sum = sum + 1;
         }""",
+    "threads that leave before a barrier of the others": """
+        if (threadIdx.x >= 72) return;
+        if (threadIdx.x == 71) sum = in[1];""",
     "one thread writes again what it wrote": """
         if (threadIdx.x == 5) { sum = in[1]; sum = sum + in[2]; }""",
 }
@@ -661,3 +664,6 @@ def test_every_rule_says_where_it_is_written_and_what_to_do():
     for name, kind in KINDS.items():
         assert name == kind.name
         assert kind.rule and kind.source and kind.help
+    assert "cp.async.wait_group" in KINDS["copy-not-arrived"].rule
+    assert "mbarrier" in KINDS["group-never-waited"].help
+    assert "living" in KINDS["barrier-divergence"].rule

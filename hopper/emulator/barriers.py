@@ -2,7 +2,8 @@
 
 PTX ISA, "bar, barrier". A barrier counts whole warps: a warp arrives once each of its living
 threads is there, and counts as 32 threads, also where some have exited. Without a thread count, a
-barrier waits for every warp of the block that has living threads; with one, for that many.
+barrier waits for every warp of the block that has living threads (CUDA C++ Programming Guide: since
+Volta, barriers wait for all threads that have not exited); with one, for that many.
 """
 
 from __future__ import annotations
@@ -215,8 +216,6 @@ class BlockBarriers:
         barrier = self._active[block, number]
         if len(barrier.warps) < self._expected(block, barrier):
             return
-        if self.machine.watch and not barrier.threads:
-            self._tell_of_exited(block, barrier)
         del self._active[block, number]
         for key in barrier.keys:
             self.machine.wake(key, advance=True)
@@ -253,13 +252,6 @@ class BlockBarriers:
         if threads or not self.machine.cut_off(slice(block * size, (block + 1) * size), index):
             return None
         return ("barrier-divergence", None, None)
-
-    def _tell_of_exited(self, block: int, barrier: _Barrier) -> None:
-        machine, size = self.machine, self.machine.block_lanes
-        mine = slice(block * size, block * size + machine.launch.threads)
-        if barrier.waiting and not machine.alive[mine].all():
-            at = machine.kernel.code[int(machine.pc[barrier.waiting[0][0]])]
-            machine.watch.left_out(int(machine.lane[mine][~machine.alive[mine]][0]), at)
 
     def _words(self, block: int, number: int) -> str:
         barrier = self._active[block, number]

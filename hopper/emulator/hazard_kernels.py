@@ -320,12 +320,6 @@ HAZARD_KERNELS: tuple[HazardKernel, ...] = (
         "barrier_divergence", "barrier-divergence", **_copy(128, back=True), may_hang=True
     ),
     HazardKernel(
-        "barrier_without_exited",
-        "barrier-without-exited",
-        **_copy(96, 128, back=True),
-        threads="warp 3, thread 96",
-    ),
-    HazardKernel(
         "peer_gone",
         "peer-gone",
         **_swapped(),

@@ -59,9 +59,10 @@ KINDS: dict[str, Kind] = {
         Kind(
             "copy-not-arrived",
             "what an asynchronous copy writes may be accessed only behind a wait for the phase "
-            "of its mbarrier",
-            _BULK,
-            "wait for the mbarrier that the copy reports to, with the parity of its phase",
+            "of its mbarrier, or cp.async.wait_group",
+            "PTX ISA, cp.async.bulk; cp.async",
+            "wait for the mbarrier that the copy reports to, with the parity of its phase; for "
+            "cp.async by cp.async.wait_group, in the thread that copied, then a barrier",
         ),
         Kind(
             "operand-overwritten",
@@ -116,9 +117,10 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "group-never-waited",
-            "a kernel waits for what it has started asynchronously before it ends",
-            _BULK,
-            "wait_group 0 before the thread exits",
+            "shared memory lives as long as its block: a block ends only when what it has started "
+            "there asynchronously is over",
+            "CUDA C++ Programming Guide, shared memory: lifetime of the block",
+            "wait_group 0 before the thread exits, or wait for the mbarrier's phase",
         ),
         Kind(
             "peer-gone",
@@ -128,8 +130,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "one-warp-release",
-            "each warp waits for its own groups: what one warp's wait_group says about the "
-            "operands that its warpgroup's other warps read, no document says",
+            "each warp waits for its own groups; the PTX ISA is silent about what one warp's "
+            "wait_group says of the operands that its warpgroup's other warps read",
             _WGMMA,
             "free the operands behind the wait_group of all four warps: let each warp arrive",
             warning=True,
@@ -191,17 +193,10 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "barrier-divergence",
-            "__syncthreads() is executed by all threads of the block, at one instruction",
-            _BAR,
+            "__syncthreads() is executed by all living threads of the block, and by the threads of "
+            "a warp at one instruction",
+            f"{_BAR}; CUDA C++ Programming Guide, synchronization functions",
             "move it out of the branch, or use a named barrier with a count of threads",
-        ),
-        Kind(
-            "barrier-without-exited",
-            "a barrier of the whole block waits for all of its threads, and the documents say "
-            "nothing of those that have exited",
-            _BAR,
-            "let all threads reach it (an H200 counts the living only)",
-            warning=True,
         ),
         Kind(
             "deadlock",

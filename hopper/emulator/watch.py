@@ -347,10 +347,6 @@ class Watch:
         columns = self.clocks.warps(*divmod(warpgroup, self.cluster_lanes // WARPGROUP))
         self.clocks.learn_columns(self.machine.lane[span], columns.repeat(WARP), count)
 
-    def left_out(self, lane: int, x: Instruction) -> None:
-        """A barrier of the whole block opens, and a thread of it has exited."""
-        self._report("barrier-without-exited", "a thread has exited before a barrier", lane, x)
-
     def placed(self, lane: int, address: int, atom: int) -> None:
         """A lane names a swizzled tile that starts at a shared address. ``atom``: bytes."""
         if address % atom:
