@@ -17,12 +17,7 @@ from hopper.conformance.tma_numbers import numbers
 from hopper.conformance.tma_stops import STOPS
 from hopper.emulator import Deadlock, Fault, Unsupported
 from hopper.emulator.boxes import PIECE, Boxes
-from hopper.emulator.launch import prepare
-from hopper.emulator.machine import Machine
-from hopper.emulator.ptx import parse
 from hopper.emulator.reduction import reduction
-from hopper.emulator.trace import Trace
-from hopper.emulator.transfers import Transfers
 from hopper.tensormap import TensorMap
 
 CASES = {case.name: case for case in cases("tma")}
@@ -473,26 +468,6 @@ def test_a_barrier_that_is_none_is_named_with_the_copy():
             compile_cuda(source, "pending").ptx, "pending", 1, 32, shared_bytes=1024,
             args=[TensorMap(array, (2, 32)), seen, numpy.int32(256)],
         )  # fmt: skip
-
-
-def test_what_is_in_flight_is_known():
-    kernel = parse(compile_cuda(PENDING, "pending").ptx, "pending")
-    array, seen = numpy.zeros((2, 32), numpy.int32), numpy.zeros(2, numpy.int32)
-    launch = prepare(
-        kernel, 1, 32, cluster=None, shared_bytes=1024,
-        args=[TensorMap(array, (2, 32)), seen, numpy.int32(256)],
-    )  # fmt: skip
-    machine = Machine(launch, range(1), Trace(), numpy.zeros(len(kernel.code), numpy.int64))
-    transfers = machine.unit(Transfers)
-    while not transfers.in_flight:
-        machine._turn_of_the_wheel()
-    start = launch.shared_offsets["tile"]
-    (copy,) = transfers.touching(start + 255, start + 256)
-    assert copy.writes
-    assert (copy.start, copy.stop) == (start, start + 256)
-    assert not transfers.touching(start + 256, start + 300)
-    machine.run()
-    assert not transfers.in_flight
 
 
 # ---- what is refused

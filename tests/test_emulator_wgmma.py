@@ -13,13 +13,9 @@ from hopper.conformance import wgmma as cases
 from hopper.conformance import wgmma_layout as layouts
 from hopper.conformance.wgmma_numbers import item_bytes, read_back
 from hopper.descriptor import Descriptor, decode
-from hopper.emulator import Fault
-from hopper.emulator.launch import prepare
-from hopper.emulator.machine import Machine
+from hopper.emulator import Emulator, Fault
 from hopper.emulator.numbers import FORMATS
-from hopper.emulator.ptx import parse
-from hopper.emulator.trace import Trace
-from hopper.emulator.wgmma import Groups
+from hopper.emulator.watch import Watch
 from hopper.fragment import a_held_by, f16_held_by, held_by
 
 RANDOM = [unwatched(schedule="random", seed=seed) for seed in range(2)]
@@ -236,25 +232,23 @@ extern "C" __global__ void __launch_bounds__(256) k(float* out, unsigned long lo
 }"""
 
 
-@pytest.mark.parametrize(("wait", "left"), [("wgmma_wait_group<1>();", 1), ("", 3)])
-def test_what_is_pending_is_known(wait, left):
-    program = compile_cuda(TWO_GROUPS.replace("WAIT", wait), "k")
-    kernel = parse(program.ptx, "k")
-    descriptor = Descriptor(1024, 128, 256).encode()
-    args = [numpy.zeros((4, 256), "f4"), numpy.uint64(descriptor)]
-    launch = prepare(kernel, 1, 256, cluster=None, shared_bytes=8192, args=args)
-    machine = Machine(launch, [0], Trace(), numpy.zeros(len(kernel.code), int))
-    machine.run()
-    for warpgroup in range(2):
-        pending = machine.unit(Groups).pending(warpgroup)
-        assert len(pending) == left
-        last = pending[-1]
-        assert len(last.chunks) == 1, "A is in registers: only B is read from shared memory"
+def test_the_watch_is_told_what_each_instruction_reads_and_in_which_group(monkeypatch):
+    told = {0: [], 1: []}
+    monkeypatch.setattr(
+        Watch, "issued", lambda _, x, group, chunks, count: told[group].append((count, chunks))
+    )
+    program = compile_cuda(TWO_GROUPS.replace("WAIT", "wgmma_wait_group<0>();"), "k")
+    args = [numpy.zeros((4, 256), "f4"), numpy.uint64(Descriptor(1024, 128, 256).encode())]
+    run = Emulator().launch(program.ptx, "k", 1, 256, shared_bytes=8192, args=args)
+    commits = [event for event in run.trace.of("wgmma.commit")]
+    assert [event.detail["instructions"] for event in commits] == [2, 2, 1, 1]
+    for *both, (count, last) in told.values():
+        assert [number for number, _ in both] == [1, 1] and count == 2
+        assert len(last) == 1, "A is in registers: only B is read from shared memory"
         # Eight rows of 32 bytes: two core matrices of 128 bytes at 1024 + 256 · 16.
         start = (1024 + 4096) // 16
-        assert sorted(last.chunks[0].flat) == list(range(start, start + 16))
-        for one in pending[:-1]:
-            a, b = one.chunks
+        assert sorted(last[0].flat) == list(range(start, start + 16))
+        for _, (a, b) in both:
             assert sorted(a.flat) == list(range(64, 64 + 128))
             assert sorted(b.flat) == list(range(64 + 128, 64 + 128 + 16))
 

@@ -33,7 +33,6 @@ _WINDOWS = {
 }
 _SHARED = ("shared", "shared::cta", "shared::cluster")
 _IN_WINDOW = numpy.uint64((1 << WINDOW_SHIFT) - 1)
-_IN_BLOCK = (1 << RANK_SHIFT) - 1
 
 
 @executes("cvta")

@@ -39,7 +39,6 @@ Which = slice | numpy.ndarray
 Who = Callable[[int], str]
 
 _OFFSET_IN_BUFFER = numpy.uint64((1 << GLOBAL_SHIFT) - 1)
-_OFFSET_IN_BLOCK = (1 << RANK_SHIFT) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +189,3 @@ class Shared:
                 f"launch, or correct the address",
                 "shared-out-of-bounds",
             )
-
-
-def rank_and_offset(address: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Rank in the cluster, and offset in that block's window, of shared addresses (as int64)."""
-    wide = address.astype(numpy.int64)
-    return wide >> RANK_SHIFT & 0xFF, wide & _OFFSET_IN_BLOCK

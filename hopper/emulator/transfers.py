@@ -29,19 +29,6 @@ _OFFSET_IN_BLOCK = (1 << RANK_SHIFT) - 1
 _OFFSET_IN_BUFFER = (1 << GLOBAL_SHIFT) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InFlight:
-    """Bytes ``start`` up to ``stop`` of ``machine.shared.bytes`` that a copy still accesses.
-
-    ``writes``: whether it writes them, or reads. ``line``: of the PTX that issued it.
-    """
-
-    start: int
-    stop: int
-    writes: bool
-    line: int
-
-
 @dataclass(slots=True, eq=False)
 class _Outgoing:
     """A copy out of shared memory: what of it is still to be done."""
@@ -55,16 +42,11 @@ class Transfers:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.in_flight: dict[InFlight, None] = {}
         self._uncommitted: dict[int, list[_Outgoing]] = {}
         self._groups: dict[int, list[list[_Outgoing]]] = {}
         # Groups that a thread has committed, empty ones too.
         self._commits: dict[int, int] = {}
         self._started = 0
-
-    def touching(self, start: int, stop: int) -> list[InFlight]:
-        """Copies under way that access bytes ``start`` up to ``stop`` of ``shared.bytes``."""
-        return [copy for copy in self.in_flight if copy.start < stop and start < copy.stop]
 
     def incoming(
         self,
@@ -83,10 +65,6 @@ class Transfers:
         bytes.
         """
         machine = self.machine
-        spans = [InFlight(*writes, True, x.line)]
-        if reads:
-            spans.append(InFlight(*reads, False, x.line))
-        self.in_flight.update(dict.fromkeys(spans))
         if machine.watch:
             machine.watch.copy_in(lane, *writes, barrier)
             if reads:
@@ -96,8 +74,6 @@ class Transfers:
         def lands() -> None:
             machine.at = x.index  # so that a Fault names the instruction that issued the copy
             move()
-            for span in spans:
-                del self.in_flight[span]
             machine.event("tma.complete", issued_at=x.line, bytes=count, copy=number)
             if machine.watch:
                 machine.watch.landed(barrier)
@@ -119,8 +95,6 @@ class Transfers:
         """
         machine, copy = self.machine, _Outgoing()
         self._uncommitted.setdefault(lane, []).append(copy)
-        span = InFlight(*reads, False, x.line)
-        self.in_flight[span] = None
         if machine.watch:
             machine.watch.copy_out(lane, *reads, self._commits.get(lane, 0) + 1, x.line)
         number = self._start(lane, reads[1] - reads[0], reads=reads)
@@ -128,7 +102,6 @@ class Transfers:
         def read() -> None:
             machine.at = x.index
             data = take()
-            del self.in_flight[span]
             copy.reading = False
             machine.event("tma.read", issued_at=x.line, copy=number)
             machine.wake(("bulk group", lane))

@@ -5,8 +5,7 @@ element lies, ``hopper.fragment`` which thread holds it, ``tensorcore`` what is 
 
 An instruction reads its operands and writes its accumulators when it is issued; on the hardware
 both happen at some moment until ``wait_group`` retires its group. A kernel that keeps the rules
-cannot tell. Whether it keeps them is not decided here: ``Groups`` remembers what each pending
-instruction uses.
+cannot tell. Whether it keeps them is not decided here: the watch is told what each uses.
 
 Left out, with an error that says so: single-bit operands and sparse A.
 """
@@ -60,33 +59,17 @@ class Form:
     b_major: Major
 
 
-@dataclass(frozen=True, eq=False)
-class Pending:
-    """An instruction that was issued and whose group is not retired.
-
-    ``chunks``: for A (where it is in shared memory) and B, which 16-byte pieces of
-    ``shared.bytes`` it reads. Its registers are those of ``x``: operand 0, and operand 1 if that
-    is a vector.
-    """
-
-    x: Instruction
-    chunks: tuple[numpy.ndarray, ...]
-
-
 class Groups:
-    """Of each warpgroup: instructions issued since the last commit, and groups not retired."""
+    """Of each warpgroup: how many instructions it issued since its last commit, and how many each
+    group has that is not retired.
+    """
 
     def __init__(self, machine: Machine) -> None:
         count = machine.lane_count // WARPGROUP
-        self.open: list[list[Pending]] = [[] for _ in range(count)]
-        self.committed: list[list[list[Pending]]] = [[] for _ in range(count)]
+        self.open = [0] * count
+        self.committed: list[list[int]] = [[] for _ in range(count)]
         #: Groups committed so far; the next one retires as this plus one.
         self.commits = [0] * count
-
-    def pending(self, warpgroup: int) -> list[Pending]:
-        """What a warpgroup (lane // 128) has issued and not waited for, oldest first."""
-        groups = [*self.committed[warpgroup], self.open[warpgroup]]
-        return [one for group in groups for one in group]
 
 
 @executes("wgmma.fence", together=WARPGROUP)
@@ -113,11 +96,9 @@ def commit_group(machine: Machine, x: Instruction) -> Step:
         for lane in first_lanes(machine, lanes, WARPGROUP).flat:
             warpgroup = int(lane) // WARPGROUP
             groups.committed[warpgroup].append(groups.open[warpgroup])
-            groups.open[warpgroup] = []
+            groups.open[warpgroup] = 0
             groups.commits[warpgroup] += 1
-            machine.event(
-                "wgmma.commit", int(lane), instructions=len(groups.committed[warpgroup][-1])
-            )
+            machine.event("wgmma.commit", int(lane), instructions=groups.committed[warpgroup][-1])
 
     return step
 
@@ -197,10 +178,10 @@ def mma_async(machine: Machine, x: Instruction) -> Step:
         d.write(lanes, first, result)
         for place, lane in enumerate(first.flat):
             warpgroup = int(lane) // WARPGROUP
-            mine = Pending(x, tuple(chunks[place] for chunks in read))
             if machine.watch:
-                machine.watch.issued(x, warpgroup, mine.chunks, groups.commits[warpgroup] + 1)
-            groups.open[warpgroup].append(mine)
+                pieces = [chunks[place] for chunks in read]
+                machine.watch.issued(x, warpgroup, pieces, groups.commits[warpgroup] + 1)
+            groups.open[warpgroup] += 1
             spans = [operand.spans[place] for operand in operands]
             machine.event("wgmma.issue", int(lane), instruction=x.opcode, reads=spans)
 
