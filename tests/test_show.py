@@ -7,6 +7,7 @@ import pytest
 
 import hopper
 from hopper import show
+from hopper.emulator.hazard_kernels import HAZARD_KERNELS
 from hopper.errors import HopperError
 from hopper.mutants import mutations
 from hopper.records import NoRecording
@@ -176,8 +177,10 @@ def test_mutants_without_a_recording_still_tell_what_the_compiler_says(monkeypat
     monkeypatch.setattr(show, "find", nothing)
     table = show.mutants("v1_wgmma")
     told = {row[0].splitlines()[0]: row[1:] for row in table.rows}
-    assert told["no wgmma.fence"] == ("C7519", "not recorded")
-    assert told["phase never flips"] == ("nothing", "not recorded")
+    assert told["no wgmma.fence"] == ("C7519", "no-wgmma-fence", "not recorded")
+    assert told["phase never flips"][0] == "nothing"
+    assert told["phase never flips"][1].startswith("copy-not-arrived")
+    assert told["phase never flips"][2] == "not recorded"
     assert len(told) == len(mutations("v1_wgmma"))
     assert "<br>" in table._repr_html_() and "\n" not in str(table).splitlines()[2]
 
@@ -192,10 +195,10 @@ def test_mutants_add_up_the_recorded_launches(monkeypatch):
     monkeypatch.setattr(show, "find", lambda kind, kernel: [entry])
     monkeypatch.setattr(show, "freshness", lambda entry: "fresh")
     table = show.mutants("v1_wgmma")
-    assert table.rows[0][2] == "30 right, 10 wrong of 40"
+    assert table.rows[0][3] == "30 right, 10 wrong of 40"
     assert table.title.endswith("NVIDIA H200, 2030-01-02, recorded")
     monkeypatch.setattr(show, "freshness", lambda entry: "stale")
-    assert show.mutants("v1_wgmma").rows[0][2] == "recorded before the kernel changed"
+    assert show.mutants("v1_wgmma").rows[0][3] == "recorded before the kernel changed"
 
 
 def test_a_kernel_without_mutations_is_refused():
@@ -208,3 +211,11 @@ def test_a_difference_can_be_folded():
     page = shown._repr_html_()
     assert f"<summary>{shown.title}</summary>" in page
     assert "<details>" not in show.diff("v0_mma_sync", "v1_wgmma")._repr_html_()
+
+
+def test_broken_rules_list_every_hazard_kernel_without_a_recording_too(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOPPER_RESULTS", str(tmp_path))
+    table = show.broken_rules()
+    assert [row[0] for row in table.rows] == [kernel.name for kernel in HAZARD_KERNELS]
+    assert {row[3] for row in table.rows} == {"not recorded"}
+    assert "no recording" in table.title
