@@ -173,6 +173,7 @@ def arrive(machine: Machine, x: Instruction) -> Step:
     if len(x.operands) == 3:
         number = machine.read(x.operands[2], "u32")
     drop = x.parts[1] == "arrive_drop"
+    order = {"relaxed": x.has("relaxed"), "wide": x.has("cluster")}
 
     def one(place: int, n: int, lane: int) -> int:
         count, bytes = (1, n) if expects else (n, 0)
@@ -181,18 +182,22 @@ def arrive(machine: Machine, x: Instruction) -> Step:
     def step(lanes: Lanes) -> None:
         at = places(lanes)
         _present(machine, lanes, at)
-        who = machine.lane[lanes]
-        if machine.watch:
-            machine.watch.arrived(who, at, relaxed=x.has("relaxed"), wide=x.has("cluster"))
-            if expects:
-                machine.watch.announced(who, at)
+        who, watch = machine.lane[lanes], machine.watch
+        if watch and expects:
+            watch.announced(who, at)
         counts = machine.each(number, lanes) if number else numpy.ones(at.size, numpy.uint32)
+        merged = at
         if silent and not expects and at.size > 1:
-            at, who, counts = _merged(barriers, at, who, counts)
-        states = [
-            one(place, n, lane)
-            for place, n, lane in zip(at.tolist(), counts.tolist(), who.tolist(), strict=True)
-        ]
+            merged, first, counts = _merged(barriers, at, who, counts)
+        if merged is not at:
+            if watch:  # one phase takes them all
+                watch.arrived(who, at, **order)
+            at, who, watch = merged, first, None
+        states = []
+        for place, n, lane in zip(at.tolist(), counts.tolist(), who.tolist(), strict=True):
+            if watch:  # an arrival releases into the phase that counts it, and into none before
+                watch.arrived(numpy.array([lane]), numpy.array([place]), **order)
+            states.append(one(place, n, lane))
         if not silent:
             put(lanes, numpy.array(states, numpy.uint64))
 
