@@ -51,8 +51,10 @@ class EmulatorRules(SphinxDirective):
         for kind in KINDS.values():
             name = nodes.inline("", "", nodes.literal("", kind.name))
             name += [nodes.Text(" (a warning)")] if kind.warning else []
-            rows.append((name, kind.rule, kind.help, kind.source))
-        return [table(("Kind", "The rule", "What to do", "Where it is written"), rows)]
+            rule = nodes.inline("", f"{kind.rule} ")
+            rule += nodes.emphasis("", f"({kind.source})")
+            rows.append((name, rule, kind.help))
+        return [table(("Kind", "The rule, and where it is written", "What to do"), rows)]
 
 
 def setup(app: Sphinx) -> None:
