@@ -37,8 +37,10 @@ class EmulatorInstructions(SphinxDirective):
                 names += [nodes.Text(", ")] if number else []
                 names += nodes.literal("", opcode)
             does = nodes.inline("", "", *self.parse_inline(what)[0])
-            rows.append((unit, names, does))
-        return [table(("Unit", "Instruction", "What it does"), rows)]
+            does += [nodes.Text(" "), nodes.emphasis("", f"({unit})")]
+            rows.append((names, does))
+        heads = ("Instruction", "What it does, and the unit that does it")
+        return [table(heads, rows, classes=["book-words"])]
 
 
 class EmulatorRules(SphinxDirective):
@@ -54,7 +56,8 @@ class EmulatorRules(SphinxDirective):
             rule = nodes.inline("", f"{kind.rule} ")
             rule += nodes.emphasis("", f"({kind.source})")
             rows.append((name, rule, kind.help))
-        return [table(("Kind", "The rule, and where it is written", "What to do"), rows)]
+        heads = ("Kind", "The rule, and where it is written", "What to do")
+        return [table(heads, rows, classes=["book-words"])]
 
 
 def setup(app: Sphinx) -> None:
