@@ -7,15 +7,20 @@ outside C. A kernel is right only if every order of warps and copies gives the s
 import numpy
 import pytest
 
+from hopper import emulator as emulator_module
 from hopper.check import check, compare
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.conformance import digest, emulate
 from hopper.conformance.kernels import CASES
 from hopper.emulator import Emulator, EmulatorError, Fault, LaunchError
 from hopper.emulator.backend import EmulatedGpu
+from hopper.emulator.launch import prepare
+from hopper.emulator.ptx import parse
+from hopper.emulator.trace import Event, Trace
 from hopper.experiments import arrays
 from hopper.gemm import Problem, gemm, plan
 from hopper.paths import KERNELS, ROOT
+from hopper.tensormap import TensorMap
 
 SCHEDULES = {
     "fixed, lazy": Emulator(),
@@ -159,3 +164,35 @@ def test_the_launch_on_the_emulators_page_runs():
 
     left = runpy.run_path(str(ROOT / "examples" / "launch.py"))
     check(left["c"], left["a"], left["b"])
+
+
+@pytest.mark.parametrize("kernel", LADDER)
+def test_the_cost_of_a_step_along_k_is_the_same_each_time(kernel):
+    def steps(k: int) -> int:
+        a, b = Problem(128, 128, k).inputs()
+        return plan(compile_kernel(kernel), a, b, numpy.zeros((128, 128), "float16")).run().steps
+
+    two, three, five = (steps(64 * count) for count in (2, 3, 5))
+    assert five - three == 2 * (three - two) > 0
+
+
+def test_what_is_resident_together_is_bounded():
+    program = compile_kernel("v1_wgmma")
+    kernel = parse(program.ptx, "v1_wgmma")
+    maps = [TensorMap(numpy.zeros((128, 64), "float16"), (128, 64)) for _ in range(2)]
+    args = (*maps, numpy.zeros((1, 1), "float16"), *[numpy.int32(1)] * 3)
+    huge = prepare(kernel, (64, 64, 1), (128, 1, 1), cluster=None, shared_bytes=0, args=args)
+    blocks = emulator_module._wave_blocks(huge)
+    lanes = blocks * 128
+    assert 1 <= blocks < huge.block_count
+    assert lanes <= emulator_module.WAVE_LANES
+    rows = sum(max(bits, 8) // 8 * count for bits, count in kernel.rows.items())
+    assert blocks * (128 * rows + huge.shared_end) <= emulator_module.WAVE_BYTES
+
+
+def test_a_long_trace_counts_what_it_no_longer_keeps():
+    trace = Trace(limit=3)
+    for number in range(5):
+        trace.add(Event(number, "demo", 0, 0, 1, {}))
+    assert [event.step for event in trace] == [0, 1, 2]
+    assert (len(trace), trace.dropped) == (3, 2)
