@@ -101,6 +101,11 @@ def record_path() -> Path:
 
 def load() -> Benchmark:
     """The recorded benchmark. Raises RecordError where there is none, or it is no such record."""
+    if not record_path().is_file():
+        raise RecordError(
+            "no benchmark of the emulator; record one with python -m hopper.emulator.benchmark "
+            "--record"
+        )
     try:
         whole = json.loads(record_path().read_text())
         timings = (

@@ -193,6 +193,8 @@ def write(found: Trials, path: Path) -> None:
 def load(path: Path | None = None) -> Trials:
     """The record. Raises RecordError where there is none, or it is no such record."""
     path = path or record_path()
+    if not path.is_file():
+        raise RecordError("no record of mutants; make mutants makes one")
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         if whole["format"] != FORMAT:
@@ -206,7 +208,7 @@ def load(path: Path | None = None) -> Trials:
             raise ValueError(f"verdict {sorted(odd)[0]!r}")
         return Trials(whole["emulator"], whole["nvrtc"], tried)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RecordError(f"{path}: no record of mutants ({error}); make mutants") from error
+        raise RecordError(f"{path.name}: no record of mutants ({error}); make mutants") from error
 
 
 def summary() -> str:
