@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hopper import descriptor, exercises
+from hopper import descriptor
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.descriptor import Descriptor, decode, element_offset, k_step
 from hopper.errors import ProblemError
+from hopper.exercises.v1_wgmma import expected_descriptor
 from hopper.experiments import arrays
 from hopper.fragment import held_by
 from hopper.paths import ROOT
@@ -225,7 +226,7 @@ def test_v1_steps_32_bytes_inside_a_row_and_finds_the_same_bytes(step, start):
     layout = dict(leading=16, stride=1024, swizzle=128)
     whole, moved = Descriptor(0x8400, **layout), Descriptor(start, **layout)
     assert start == 0x8400 + k_step(step, major="K", **layout)
-    assert moved.encode() == exercises.expected_descriptor(start)
+    assert moved.encode() == expected_descriptor(start)
     r, k = numpy.indices((64, 16))
     there = whole.address(r, 16 * step + k, major="K")
     assert (moved.address(r, k, major="K") == there).all()

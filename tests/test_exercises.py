@@ -3,6 +3,7 @@
 import pytest
 
 from hopper import exercises
+from hopper.fragment import held_by
 
 
 def solution(thread: int, register: int) -> tuple[int, int]:
@@ -51,12 +52,12 @@ def test_an_open_fragment_map_is_no_mistake(capsys):
 
 
 def test_every_element_of_the_tile_is_held_once():
-    held = {exercises.held_by(t, r) for t in range(128) for r in range(64)}
+    held = {held_by(t, r) for t in range(128) for r in range(64)}
     assert held == {(row, column) for row in range(64) for column in range(128)}
 
 
 def test_thread_zero_holds_what_every_tutorial_prints():
-    first = [exercises.held_by(0, r) for r in range(6)]
+    first = [held_by(0, r) for r in range(6)]
     assert first == [(0, 0), (0, 1), (8, 0), (8, 1), (0, 8), (0, 9)]
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as some
 
 from hopper import exercises, mma_sync
 from hopper.compile import CompileError, compile_kernel
+from hopper.exercises.v0_mma_sync import lane_of_b
 from hopper.experiments import experiments_of, v0_mma_sync
 from hopper.figures import operand_traffic
 from hopper.mma_sync import (
@@ -309,7 +310,7 @@ def test_the_kernel_addresses_b_as_the_exercise_says():
     for lane in range(LANES):
         names = {"warp_column": 0, "j": 0, "kk": 0, "lane": lane}
         column, chunk = (eval(expression(name), names) for name in ("b_row", "b_chunk"))
-        assert exercises.lane_of_b(column, chunk) == lane
+        assert lane_of_b(column, chunk) == lane
 
 
 def test_the_printed_counts_are_right(capsys):

@@ -13,6 +13,7 @@ from hopper import exercises, notebooks
 from hopper.backends import find_hopper
 from hopper.compile import advisories, compile_cuda, compile_kernel
 from hopper.errors import CheckError, CompileError, HopperError
+from hopper.exercises.warpgroup import issued
 from hopper.experiments import experiments_of, warpgroup
 from hopper.paths import KERNELS
 from hopper.schema import Conditions, Probe, Spread, Sweep, parse
@@ -49,9 +50,9 @@ extern "C" __global__ void k(unsigned long long* out) {{
 
 def test_one_wgmma_is_exactly_one():
     for n in (8, 16, 136, 256):
-        issued = exercises.issued(compile_kernel("one_wgmma", TILE_N=n).ptx)
-        assert [one.op for one in issued] == ["fence", "mma_async", "commit_group", "wait_group"]
-        assert issued[-1].pending == 0
+        ops = issued(compile_kernel("one_wgmma", TILE_N=n).ptx)
+        assert [one.op for one in ops] == ["fence", "mma_async", "commit_group", "wait_group"]
+        assert ops[-1].pending == 0
 
 
 # ---- the rounds of ceiling ----------------------------------------------------------------------
