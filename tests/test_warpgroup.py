@@ -15,6 +15,7 @@ from hopper.compile import advisories, compile_cuda, compile_kernel
 from hopper.errors import CheckError, CompileError, HopperError
 from hopper.exercises.warpgroup import issued
 from hopper.experiments import experiments_of, warpgroup
+from hopper.fragment import held_by
 from hopper.paths import KERNELS
 from hopper.schema import Conditions, Probe, Spread, Sweep, parse
 from hopper.tensormap import TensorMap
@@ -220,7 +221,7 @@ class PlayedGpu:
         d[:] = a.astype("float64") @ b.astype("float64").T
         d[5, 3] += self.fault
         for thread in range(128):
-            held[thread] = [d[exercises.held_by(thread, r)] for r in range(held.shape[1])]
+            held[thread] = [d[held_by(thread, r)] for r in range(held.shape[1])]
 
     def ceiling(self, program, grid, a, b, d, clocks, rounds):
         assert grid == (self.sm_count, 1, 1) and type(rounds) is numpy.int32
@@ -332,7 +333,7 @@ def test_one_wgmma_is_right_to_the_last_bit_for_every_n(n):
         d, held = warpgroup.launch_one(find_hopper(), program, a, b)
         assert (d == a.astype("float64") @ b.astype("float64").T).all()
         for thread in range(128):
-            places = [exercises.held_by(thread, r) for r in range(n // 2)]
+            places = [held_by(thread, r) for r in range(n // 2)]
             assert (held[thread] == [d[place] for place in places]).all()
 
 
