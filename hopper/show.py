@@ -16,13 +16,14 @@ from __future__ import annotations
 import difflib
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from hopper.compile import Program, advisories
 from hopper.emulator import hazard_trials
-from hopper.emulator.hazard_kernels import HAZARD_KERNELS
+from hopper.emulator.hazard_kernels import HAZARD_KERNELS, HazardKernel
 from hopper.errors import HopperError
 from hopper.figures.palette import colour, dark_jupyter_style
 from hopper.mutants import compile_mutation, emulated, mutations
@@ -382,12 +383,24 @@ def broken_rules() -> Table:
     for kernel in HAZARD_KERNELS:
         trial = trials.trials.get(kernel.name) if trials else None
         said = ", ".join(trial.messages) or "nothing" if trial else "not recorded"
-        returned = trial.verdict if trial else "not recorded"
-        rows.append((kernel.name, kernel.kind, said, returned))
+        rows.append((kernel.name, kernel.kind, said, *_in_each_shape(kernel, trial)))
     where = trials.provenance.label if trials else "no recording"
-    title = f"One rule broken each, {hazard_trials.LAUNCHES} launches; {where}"
-    heads = ("kernel", "the emulator reports", "the compiler says", "the GPU returned")
+    number = len(hazard_trials.SEEDS) * hazard_trials.LAUNCHES
+    title = f"One rule broken each, {number} launches of a shape; {where}"
+    small, large = ("small tile", "large tile")
+    heads = ("kernel", "the emulator reports", "the compiler says")
+    heads += (f"{small}, alone", f"{small}, full GPU", f"{large}, alone", f"{large}, full GPU")
     return Table(title, heads, tuple(rows))
+
+
+def _in_each_shape(kernel: HazardKernel, trial: hazard_trials.Trial | None) -> Iterator[str]:
+    """What a GPU returned, in words: small tile and large, alone and with all SMs full."""
+    sizes = (*kernel.sizes, None)[:2]
+    for size, cells in product(sizes, hazard_trials.CELLS):
+        if size is None:
+            yield "–"
+        else:
+            yield trial.at(size, cells).verdict if trial else "not recorded"
 
 
 def _returned(entry: Entry | None, change: str) -> str:

@@ -104,12 +104,19 @@ def launch_on_gpu(case: Case, gpu) -> Callable[[], list[numpy.ndarray]]:
 
     Its arguments go to the GPU once; before each launch the outputs are what they were at first.
     """
+    launch = launch_in_place(case, gpu)
+    return lambda: [gpu.numpy(output) for output in launch()]
+
+
+def launch_in_place(case: Case, gpu) -> Callable[[], list]:
+    """As ``launch_on_gpu``, but the outputs stay on the GPU, until the next launch."""
     program = case.compile()
     values = case.arguments()
     there = [
         gpu.array(value) if isinstance(value, numpy.ndarray) and value.ndim else value
         for value in values
     ]
+    first = {position: there[position].copy() for position in case.outputs}
     # A map keeps its array alive, so the maps are kept as long as the function.
     maps = [
         _mapped(value, there, gpu.array) if isinstance(value, Tiled) else None for value in there
@@ -119,12 +126,12 @@ def launch_on_gpu(case: Case, gpu) -> Callable[[], list[numpy.ndarray]]:
         for described, value in zip(maps, there, strict=True)
     ]
 
-    def launch() -> list[numpy.ndarray]:
-        for position in case.outputs:
-            there[position].set(values[position])
+    def launch() -> list:
+        for position, array in first.items():
+            there[position][...] = array
         gpu.launch(program, case.grid, case.block, args, case.shared_bytes)
         gpu.synchronize()
-        return [gpu.numpy(there[position]) for position in case.outputs]
+        return [there[position] for position in case.outputs]
 
     return launch
 

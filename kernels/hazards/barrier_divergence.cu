@@ -11,7 +11,7 @@ barrier_divergence(const unsigned* in, unsigned* out) {
   __shared__ unsigned tile[128];
   __shared__ unsigned long long written;
   if (threadIdx.x == 0) mbarrier_init(&written, 64);
-  tile[threadIdx.x] = in[threadIdx.x];
+  tile[threadIdx.x] = own(in, 128)[threadIdx.x];
   __syncthreads();
 #ifdef FIXED
   __syncthreads();
@@ -27,5 +27,5 @@ barrier_divergence(const unsigned* in, unsigned* out) {
   else {
     mbarrier_wait_parity(&written, 0);
   }
-  out[threadIdx.x] = tile[127 - threadIdx.x];
+  own(out, 128)[threadIdx.x] = tile[127 - threadIdx.x];
 }

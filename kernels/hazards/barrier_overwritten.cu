@@ -3,17 +3,17 @@
 // Rule (PTX ISA, mbarrier): the object is opaque, and only mbarrier instructions access it until
 // mbarrier.inval.
 //
-// in (256): numbers. out (256): the same. Launch: 1 block of 128 threads.
+// in (WORDS): numbers. out (WORDS): the same. Launch: 1 block of 128 threads.
 #include "hazard.cuh"
 
 extern "C" __global__ void __launch_bounds__(128)
 barrier_overwritten(const unsigned* in, unsigned* out) {
-  __shared__ alignas(128) unsigned memory[258];  // a tile, and an mbarrier behind it
-  unsigned long long* loaded = reinterpret_cast<unsigned long long*>(memory + 256);
+  __shared__ alignas(128) unsigned memory[WORDS + 2];  // a tile, and an mbarrier behind it
+  unsigned long long* loaded = reinterpret_cast<unsigned long long*>(memory + WORDS);
 #ifdef FIXED
-  constexpr int CLEARED = 256;
+  constexpr int CLEARED = WORDS;
 #else
-  constexpr int CLEARED = 258;
+  constexpr int CLEARED = WORDS + 2;
 #endif
   if (threadIdx.x == 0) mbarrier_init(loaded, 1);
   __syncthreads();
@@ -21,9 +21,9 @@ barrier_overwritten(const unsigned* in, unsigned* out) {
   fence_proxy_async();
   __syncthreads();
   if (threadIdx.x == 0) {
-    mbarrier_arrive_expect_tx(loaded, 1024);
-    bulk_load(memory, in, 1024, loaded);
+    mbarrier_arrive_expect_tx(loaded, BYTES);
+    bulk_load(memory, own(in, WORDS), BYTES, loaded);
   }
   mbarrier_wait_parity(loaded, 0);
-  for (int i = threadIdx.x; i < 256; i += 128) out[i] = memory[i];
+  for (int i = threadIdx.x; i < WORDS; i += 128) own(out, WORDS)[i] = memory[i];
 }

@@ -12,12 +12,12 @@ deadlock(const unsigned* in, unsigned* out) {
   __shared__ unsigned long long written;
   if (threadIdx.x == 0) mbarrier_init(&written, 128);
   __syncthreads();
-  tile[threadIdx.x] = in[threadIdx.x];
+  tile[threadIdx.x] = own(in, 128)[threadIdx.x];
 #ifdef FIXED
   mbarrier_arrive(&written);
 #else
   if (threadIdx.x % 32 != 0) mbarrier_arrive(&written);
 #endif
   mbarrier_wait_parity(&written, 0);  // HERE
-  out[threadIdx.x] = tile[127 - threadIdx.x];
+  own(out, 128)[threadIdx.x] = tile[127 - threadIdx.x];
 }

@@ -10,7 +10,7 @@ fault(const unsigned* in, unsigned* out) {
   __shared__ unsigned tile[128];
   __shared__ unsigned long long written;
   if (threadIdx.x == 0) mbarrier_init(&written, 1);
-  tile[threadIdx.x] = in[threadIdx.x];
+  tile[threadIdx.x] = own(in, 128)[threadIdx.x];
   __syncthreads();
 #ifdef FIXED
   constexpr unsigned COUNT = 1;
@@ -19,5 +19,5 @@ fault(const unsigned* in, unsigned* out) {
 #endif
   if (threadIdx.x == 0) mbarrier_arrive(&written, COUNT);  // HERE
   mbarrier_wait_parity(&written, 0);
-  out[threadIdx.x] = tile[127 - threadIdx.x];
+  own(out, 128)[threadIdx.x] = tile[127 - threadIdx.x];
 }

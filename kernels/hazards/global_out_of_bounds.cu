@@ -7,7 +7,7 @@
 
 extern "C" __global__ void __launch_bounds__(128)
 global_out_of_bounds(const unsigned* in, unsigned* out, int n) {
-  const int i = threadIdx.x;
+  const int i = blockIdx.x * 128 + threadIdx.x;
 #ifdef FIXED
   const unsigned next = i + 1 < n ? in[i + 1] : 0;
 #else

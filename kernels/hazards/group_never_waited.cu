@@ -3,17 +3,17 @@
 // Rule (PTX ISA, cp.async.bulk.wait_group): only a wait tells that the source has been read; a block's
 // shared memory is another block's once it has ended.
 //
-// in (256): numbers. out (256): the same. Launch: 1 block of 128 threads.
+// in (WORDS): numbers. out (WORDS): the same. Launch: 1 block of 128 threads.
 #include "hazard.cuh"
 
 extern "C" __global__ void __launch_bounds__(128)
 group_never_waited(const unsigned* in, unsigned* out) {
-  __shared__ alignas(128) unsigned tile[256];
-  copy_words(tile, in, 1024);
+  __shared__ alignas(128) unsigned tile[WORDS];
+  copy_words(tile, own(in, WORDS), BYTES);
   fence_proxy_async();
   __syncthreads();
   if (threadIdx.x == 0) {
-    bulk_store(out, tile, 1024);  // HERE
+    bulk_store(own(out, WORDS), tile, BYTES);  // HERE
     bulk_commit_group();
 #ifdef FIXED
     bulk_wait_group_read();

@@ -1,15 +1,30 @@
 // What the kernels with one broken rule share: small tiles, and thin wrappers of instructions that
 // the book's kernels do not need.
 //
-// A tile of A is 64×16 fp16, one of B 8×16, both in core matrices without a swizzle, as the host
-// laid them out. Outputs: what a kernel copies, or the 64×8 product as the threads hold it.
+// A tile of A is 64×16 fp16, one of B N×16, both in core matrices without a swizzle, as the host
+// laid them out. Outputs: what a kernel copies, or the 64×N product as the threads hold it.
+//
+// Two things change when something happens, and no rule: SIZE, how large tiles are and how often a
+// step multiplies; and how many blocks or clusters run. Each has inputs and outputs of its own, so
+// the shapes that a kernel states are those of one.
 #pragma once
 
 #include "mbarrier.cuh"
 #include "tma.cuh"
 #include "wgmma.cuh"
 
-constexpr int A_BYTES = 64 * 16 * 2, B_BYTES = 8 * 16 * 2, TILES = A_BYTES + B_BYTES;
+#ifndef SIZE
+#define SIZE 1
+#endif
+constexpr int N = 8 * SIZE, SUMS = N / 2;  // SUMS: accumulators of a thread
+constexpr int A_BYTES = 64 * 16 * 2, B_BYTES = N * 16 * 2, TILES = A_BYTES + B_BYTES;
+constexpr int WORDS = 256 * SIZE, BYTES = 4 * WORDS;  // of a tile that is copied
+
+// The part of an array that belongs to this block, or to its cluster of `blocks`.
+template <class T>
+__device__ inline T* own(T* array, int count, int blocks = 1) {
+  return array + blockIdx.x / blocks * count;
+}
 
 // Eight rows of 16 bytes make a core matrix; the next along K lies 128 bytes on, the next along M
 // or N 256 bytes on.

@@ -7,11 +7,12 @@
 
 extern "C" __global__ void __launch_bounds__(128)
 misaligned(const unsigned* in, unsigned* out) {
-  const unsigned* from = in + 1 + threadIdx.x * 4;
+  const int i = blockIdx.x * 128 + threadIdx.x;
+  const unsigned* from = in + 1 + i * 4;
 #ifdef FIXED
-  out[threadIdx.x] = from[0] + from[1] + from[2] + from[3];
+  out[i] = from[0] + from[1] + from[2] + from[3];
 #else
   const uint4 four = *reinterpret_cast<const uint4*>(from);  // HERE
-  out[threadIdx.x] = four.x + four.y + four.z + four.w;
+  out[i] = four.x + four.y + four.z + four.w;
 #endif
 }

@@ -10,5 +10,5 @@ never_ends(volatile unsigned* flag, const unsigned* in, unsigned* out) {
   if (threadIdx.x == 0) flag[0] = 1;
 #endif
   while (flag[0] == 0) {}  // HERE
-  out[threadIdx.x] = in[threadIdx.x];
+  out[blockIdx.x * 64 + threadIdx.x] = in[blockIdx.x * 64 + threadIdx.x];
 }

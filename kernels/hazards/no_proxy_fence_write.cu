@@ -3,19 +3,19 @@
 // Rule (PTX ISA, Memory Consistency Model: proxies): ordinary accesses and those of the copy engine go
 // different ways to memory; a fence.proxy.async orders the two, a barrier alone does not.
 //
-// in (256): numbers. out (256): the same. Launch: 1 block of 128 threads.
+// in (WORDS): numbers. out (WORDS): the same. Launch: 1 block of 128 threads.
 #include "hazard.cuh"
 
 extern "C" __global__ void __launch_bounds__(128)
 no_proxy_fence_write(const unsigned* in, unsigned* out) {
-  __shared__ alignas(128) unsigned tile[256];
-  copy_words(tile, in, 1024);
+  __shared__ alignas(128) unsigned tile[WORDS];
+  copy_words(tile, own(in, WORDS), BYTES);
 #ifdef FIXED
   fence_proxy_async();
 #endif
   __syncthreads();
   if (threadIdx.x == 0) {
-    bulk_store(out, tile, 1024);  // HERE
+    bulk_store(own(out, WORDS), tile, BYTES);  // HERE
     bulk_commit_group();
     bulk_wait_group_read();
   }

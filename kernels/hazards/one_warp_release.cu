@@ -3,7 +3,7 @@
 // Rule: wgmma.wait_group makes the executing warp wait. That the operands are read for the other three
 // warps, too, the PTX ISA does not say; libraries of NVIDIA count on it.
 //
-// in (2 steps): A and B. out (128, 4): A₀·B₀ᵀ + A₁·B₁ᵀ. Launch: 1 block of 256 threads.
+// in (2 steps): A and B. out (128, N / 2): SIZE times A₀·B₀ᵀ + A₁·B₁ᵀ. Launch: 1 block of 256 threads.
 #include "hazard.cuh"
 
 #ifdef FIXED
@@ -27,19 +27,20 @@ one_warp_release(const unsigned* in, float* out) {
     for (int step = 0; step < 2; ++step) {
       if (step > 0) mbarrier_wait_parity(&empty, 0);
       mbarrier_arrive_expect_tx(&full, TILES);
-      bulk_load(tiles, in + step * (TILES / 4), TILES, &full);  // HERE
+      bulk_load(tiles, own(in, TILES / 2) + step * (TILES / 4), TILES, &full);  // HERE
     }
     return;
   }
-  float d[4];
+  float d[SUMS];
   for (int step = 0; step < 2; ++step) {
     mbarrier_wait_parity(&full, step);
     wgmma_fence();
-    wgmma_f32_f16_f16<8>::ss(
-        d, descriptor_plain(tiles), descriptor_plain(tiles + A_BYTES), step > 0);
+    for (int n = 0; n < SIZE; ++n)
+      wgmma_f32_f16_f16<N>::ss(
+          d, descriptor_plain(tiles), descriptor_plain(tiles + A_BYTES), step + n > 0);
     wgmma_commit_group();
     wgmma_wait_group<0>();
     if (threadIdx.x % 32 == 0 && threadIdx.x / 32 < RELEASES) mbarrier_arrive(&empty);
   }
-  for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = d[i];
+  for (int i = 0; i < SUMS; ++i) own(out, 128 * SUMS)[threadIdx.x * SUMS + i] = d[i];
 }

@@ -3,7 +3,7 @@
 // Rule (PTX ISA, wgmma.mma_async): it reads shared memory asynchronously, until wait_group says that
 // its group is complete; only then may the tile be overwritten.
 //
-// in (2 steps): A and B. out (128, 4): A₀·B₀ᵀ + A₁·B₁ᵀ. Launch: 1 block of 256 threads.
+// in (2 steps): A and B. out (128, N / 2): SIZE times A₀·B₀ᵀ + A₁·B₁ᵀ. Launch: 1 block of 256 threads.
 #include "hazard.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -21,16 +21,17 @@ operand_overwritten(const unsigned* in, float* out) {
     for (int step = 0; step < 2; ++step) {
       if (step > 0) mbarrier_wait_parity(&empty, 0);
       mbarrier_arrive_expect_tx(&full, TILES);
-      bulk_load(tiles, in + step * (TILES / 4), TILES, &full);  // HERE
+      bulk_load(tiles, own(in, TILES / 2) + step * (TILES / 4), TILES, &full);  // HERE
     }
     return;
   }
-  float d[4];
+  float d[SUMS];
   for (int step = 0; step < 2; ++step) {
     mbarrier_wait_parity(&full, step);
     wgmma_fence();
-    wgmma_f32_f16_f16<8>::ss(
-        d, descriptor_plain(tiles), descriptor_plain(tiles + A_BYTES), step > 0);
+    for (int n = 0; n < SIZE; ++n)
+      wgmma_f32_f16_f16<N>::ss(
+          d, descriptor_plain(tiles), descriptor_plain(tiles + A_BYTES), step + n > 0);
     wgmma_commit_group();
 #ifdef FIXED
     wgmma_wait_group<0>();
@@ -38,5 +39,5 @@ operand_overwritten(const unsigned* in, float* out) {
     mbarrier_arrive(&empty);
   }
   wgmma_wait_group<0>();
-  for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = d[i];
+  for (int i = 0; i < SUMS; ++i) own(out, 128 * SUMS)[threadIdx.x * SUMS + i] = d[i];
 }

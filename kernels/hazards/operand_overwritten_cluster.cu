@@ -6,7 +6,7 @@
 // Rule (PTX ISA, wgmma.mma_async): shared memory that it reads may be overwritten only when its group
 // is complete, whoever overwrites it.
 //
-// in (2 steps): A and B. out (2, 128, 4): A₀·B₀ᵀ + A₁·B₁ᵀ, by each block.
+// in (2 steps): A and B. out (2, 128, N / 2): SIZE times A₀·B₀ᵀ + A₁·B₁ᵀ, by each block.
 // Launch: 1 cluster of 2 blocks of 256 threads.
 #include "hazard.cuh"
 
@@ -31,16 +31,18 @@ operand_overwritten_cluster(const unsigned* in, float* out) {
       if (step > 0 && cluster_rank() != 0) mbarrier_wait_parity(&full, 0);
       mbarrier_arrive_expect_tx(&full, TILES);
       if (cluster_rank() == 0)
-        bulk_load_multicast(tiles, in + step * (TILES / 4), TILES, &full, 3);  // HERE
+        bulk_load_multicast(  // HERE
+            tiles, own(in, TILES / 2, 2) + step * (TILES / 4), TILES, &full, 3);
     }
   }
   if (threadIdx.x < 128) {
-    float d[4];
+    float d[SUMS];
     for (int step = 0; step < 2; ++step) {
       mbarrier_wait_parity(&full, step);
       wgmma_fence();
-      wgmma_f32_f16_f16<8>::ss(
-          d, descriptor_plain(tiles), descriptor_plain(tiles + A_BYTES), step > 0);
+      for (int n = 0; n < SIZE; ++n)
+        wgmma_f32_f16_f16<N>::ss(
+            d, descriptor_plain(tiles), descriptor_plain(tiles + A_BYTES), step + n > 0);
       wgmma_commit_group();
       wgmma_wait_group<0>();
 #ifdef FIXED
@@ -49,7 +51,7 @@ operand_overwritten_cluster(const unsigned* in, float* out) {
       if (step == 0) mbarrier_arrive_at_rank(&empty, cluster_rank());
 #endif
     }
-    for (int i = 0; i < 4; ++i) out[(cluster_rank() * 128 + threadIdx.x) * 4 + i] = d[i];
+    for (int i = 0; i < SUMS; ++i) own(out, 128 * SUMS)[threadIdx.x * SUMS + i] = d[i];
   }
   __syncwarp();
   cluster_sync();

@@ -12,5 +12,5 @@ partial_warpgroup_registers(const unsigned* in, unsigned* out) {
   if (threadIdx.x < 32)
 #endif
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");  // HERE
-  out[threadIdx.x] = in[threadIdx.x];
+  own(out, 128)[threadIdx.x] = own(in, 128)[threadIdx.x];
 }

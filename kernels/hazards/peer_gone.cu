@@ -9,7 +9,7 @@
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128)
 peer_gone(const unsigned* in, unsigned* out) {
   __shared__ unsigned tile[128];
-  const unsigned rank = cluster_rank(), i = rank * 128 + threadIdx.x;
+  const unsigned rank = cluster_rank(), i = blockIdx.x * 128 + threadIdx.x;
   tile[threadIdx.x] = in[i];
   cluster_sync();
   out[i] = load_from_rank(tile + threadIdx.x, rank ^ 1);  // HERE

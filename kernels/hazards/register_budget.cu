@@ -17,5 +17,5 @@ register_budget(const unsigned* in, unsigned* out) {
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");  // HERE
   }
-  out[threadIdx.x] = in[threadIdx.x];
+  own(out, 384)[threadIdx.x] = own(in, 384)[threadIdx.x];
 }

@@ -11,9 +11,9 @@ shared_race(const unsigned* in, unsigned* out) {
   __shared__ unsigned tile[128];
   tile[threadIdx.x] = 0;
   __syncthreads();
-  tile[threadIdx.x] = in[threadIdx.x];  // HERE
+  tile[threadIdx.x] = own(in, 128)[threadIdx.x];  // HERE
 #ifdef FIXED
   __syncthreads();
 #endif
-  out[threadIdx.x] = tile[127 - threadIdx.x];  // HERE
+  own(out, 128)[threadIdx.x] = tile[127 - threadIdx.x];  // HERE
 }

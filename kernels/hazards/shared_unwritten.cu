@@ -10,10 +10,10 @@ extern "C" __global__ void __launch_bounds__(128)
 shared_unwritten(const unsigned* in, unsigned* out) {
   __shared__ unsigned tile[128];
 #ifdef FIXED
-  tile[threadIdx.x] = in[threadIdx.x];
+  tile[threadIdx.x] = own(in, 128)[threadIdx.x];
 #else
-  if (threadIdx.x < 64) tile[threadIdx.x] = in[threadIdx.x];
+  if (threadIdx.x < 64) tile[threadIdx.x] = own(in, 128)[threadIdx.x];
 #endif
   __syncthreads();
-  out[threadIdx.x] = tile[127 - threadIdx.x];  // HERE
+  own(out, 128)[threadIdx.x] = tile[127 - threadIdx.x];  // HERE
 }

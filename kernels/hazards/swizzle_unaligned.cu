@@ -21,12 +21,12 @@ swizzle_unaligned(const __grid_constant__ TensorMap map, unsigned* out) {
   __syncthreads();
   if (threadIdx.x == 0) {
     mbarrier_arrive_expect_tx(&loaded, 1024);
-    tma_load_2d(tile, &map, &loaded, 0, 0);  // HERE
+    tma_load_2d(tile, &map, &loaded, 8 * blockIdx.x, 0);  // HERE
   }
   mbarrier_wait_parity(&loaded, 0);
   for (int i = threadIdx.x; i < 256; i += 128) {
     const unsigned byte = shared_address(tile) + i * 4;
     const unsigned swizzled = byte ^ (byte >> 3 & 0x70);
-    out[i] = *reinterpret_cast<unsigned*>(tile + (swizzled - shared_address(tile)));
+    own(out, 256)[i] = *reinterpret_cast<unsigned*>(tile + (swizzled - shared_address(tile)));
   }
 }

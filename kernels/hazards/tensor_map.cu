@@ -21,8 +21,8 @@ tensor_map(MAP map, unsigned* out) {
   __syncthreads();
   if (threadIdx.x == 0) {
     mbarrier_arrive_expect_tx(&loaded, 1024);
-    tma_load_2d(tile, &map, &loaded, 0, 0);  // HERE
+    tma_load_2d(tile, &map, &loaded, 8 * blockIdx.x, 0);  // HERE
   }
   mbarrier_wait_parity(&loaded, 0);
-  for (int i = threadIdx.x; i < 256; i += 128) out[i] = tile[i];
+  for (int i = threadIdx.x; i < 256; i += 128) own(out, 256)[i] = tile[i];
 }
