@@ -34,8 +34,16 @@ SIZES = (
 )
 
 PLANS: dict[str, KernelPlan] = {
+    "bank_conflicts": KernelPlan(),
     "ceiling": KernelPlan(),
+    "descriptor_probe": KernelPlan(),
+    "fragment_map": KernelPlan(),
+    "layout_copy": KernelPlan(),
     "one_wgmma": KernelPlan(),
+    "tma_swizzle": KernelPlan(),
+    "wgmma_modes": KernelPlan(),
+    "rs_wgmma": KernelPlan(),
+    "store_tile": KernelPlan(),
     "v0_mma_sync": KernelPlan(
         problems=(
             *SIZES,

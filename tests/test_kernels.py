@@ -12,17 +12,36 @@ from hopper.check import check
 from hopper.compile import advisories, compile_cuda, compile_kernel, kernel_names
 from hopper.errors import CompileError, ProblemError
 from hopper.gemm import Problem, gemm
+from hopper.layout.copying import COPIES
 from hopper.paths import INCLUDE, KERNELS
 from hopper.plans import PLANS
 
 # Configurations that a page shows; {} is what the file itself states.
 CONFIGURATIONS = {
+    "bank_conflicts": [{}, {"ACCESS_BYTES": 4}, {"ACCESS_BYTES": 8}, {"LDMATRIX": 1}],
     "ceiling": [
         {"TILE_N": n, "A_FROM_REGISTERS": flag}
         for n in (8, 64, 72, 128, 136, 256)
         for flag in (0, 1)
     ],
+    "fragment_map": [
+        {},
+        {"PACKED_SUMS": 1},
+        {"TILE_N": 256},
+        {"TILE_N": 256, "PACKED_SUMS": 1},
+        {"TILE_N": 16, "A_FROM_REGISTERS": 1},
+    ],
+    "layout_copy": [{}, *(one.defines for one in COPIES.values())],
     "one_wgmma": [{}, *({"TILE_N": n} for n in (8, 40, 128, 256))],
+    "rs_wgmma": [{}, {"TILE_N": 8}],
+    "store_tile": [{"TILE_N": n, "WAY": way} for n in (64, 256) for way in (1, 2)],
+    "descriptor_probe": [
+        {"TEST_A": a, "MN_MAJOR": mn} for a in (0, 1) for mn in (0, 1)
+    ],
+    "tma_swizzle": [{}],
+    "wgmma_modes": [
+        {"TILE_N": n, "A_MN": a, "B_MN": b} for n, a, b in ((64, 0, 0), (128, 1, 1), (256, 0, 1))
+    ],
     "v0_mma_sync": [
         {},
         {"TILE_M": 64, "TILE_N": 64},
@@ -42,8 +61,16 @@ CONFIGURATIONS = {
 }
 # Instructions without which a kernel is not what its chapter says.
 EXPECTED = {
+    "bank_conflicts": ["LDS", "STS", "CS2R"],
+    "descriptor_probe": ["HGMMA", "FENCE", "STS"],
+    "tma_swizzle": ["UTMALDG", "SYNCS", "STS", "LDS"],
+    "wgmma_modes": ["HGMMA", "FENCE", "STS", "CS2R"],
     "ceiling": ["HGMMA", "UTMALDG", "SYNCS", "CS2R"],
+    "fragment_map": ["HGMMA", "FENCE", "STS", "STG"],
+    "layout_copy": ["LDG", "STG"],
     "one_wgmma": ["HGMMA", "FENCE", "STS", "STG"],
+    "rs_wgmma": ["HGMMA", "FENCE", "I2F"],
+    "store_tile": ["STSM", "LDS", "STG", "CS2R"],
     "v0_mma_sync": ["HMMA", "LDSM", "UTMALDG", "SYNCS"],
     "v1_wgmma": ["HGMMA", "UTMALDG", "SYNCS"],
 }

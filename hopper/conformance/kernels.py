@@ -8,7 +8,11 @@ from itertools import product
 import numpy
 
 from hopper.conformance import Case, Tiled, blank
+from hopper.experiments.descriptors import ROWS, Reader, tile_shape, usual_descriptors
+from hopper.experiments.shared_reads import column, mode_arguments
 from hopper.gemm import Problem
+from hopper.layout.copying import COPIES
+from hopper.placement import Placement
 
 TILE_K = 64
 #: M, N, K: one tile and one step; many of both; no side a multiple of anything; K below one step.
@@ -49,11 +53,116 @@ def _ceiling(n: int, blocks: int) -> list:
     return [*maps, blank((blocks, 128, n), numpy.float32), clocks, numpy.int32(5)]
 
 
+def _copied(rows: int, columns: int) -> list:
+    random = numpy.random.default_rng(columns)
+    matrix = random.integers(0, 1 << 32, (rows, columns), numpy.uint32)
+    return [matrix, blank((rows, columns), numpy.uint32), numpy.int32(columns)]
+
+
+def _fragment_map(n: int, bits: int, packed: int) -> list:
+    """Whole numbers so small that every sum is exact, in f16 too."""
+    element = {8: "uint8", 16: "float16", 32: "float32"}[bits]
+    random = numpy.random.default_rng(n + bits)
+    a, b = (random.integers(0, 4, (rows, 256 // bits)).astype(element) for rows in (64, n))
+    registers = n // 4 if packed else n // 2
+    return [a.view(numpy.uint32), b.view(numpy.uint32), blank((128, registers), numpy.uint32)]
+
+
+def _rs(n: int) -> list:
+    random = numpy.random.default_rng(n)
+    a = random.integers(-128, 128, (64, 256), numpy.int8)
+    scale = random.random((64, 4), numpy.float32)
+    b = Problem(1, n, 256, seed=n).inputs()[1]
+    return [a, scale, b, blank((64, n), numpy.float32)]
+
+
+def _store(n: int) -> list:
+    held = Problem(256, 1, n // 2, seed=n).inputs()[0].astype(numpy.float32)
+    clocks = numpy.zeros(16, numpy.int64)  # not compared: the emulator has no clock
+    return [held, blank((2, 64, n), numpy.float16), clocks, numpy.int32(2)]
+
+
+def _descriptor_probe(major: str, operand: str) -> list:
+    reader = Reader("f16", major, operand)
+    encoded = numpy.array([one.encode() for one in usual_descriptors(reader)], numpy.uint64)
+    found = blank((len(encoded), 64, ROWS["B"]), numpy.int32)
+    return [numpy.arange(16, dtype=numpy.float16), encoded, found]
+
+
+def _tma_swizzle(swizzle: int) -> list:
+    shape = tile_shape(swizzle)
+    tensor = numpy.arange(512, dtype=numpy.uint16).reshape(shape)
+    return [Tiled(tensor, shape, swizzle), blank((8, 1024), numpy.uint16), numpy.int32(1024)]
+
+
+def _bank_conflicts(words: int, ldmatrix: int) -> list:
+    offsets = column(128, 0, 128, 5).astype(numpy.int32)
+    clocks = numpy.zeros((16, 2), numpy.int64)  # not compared: the emulator has no clock
+    return [offsets, blank((512, words), numpy.uint32), clocks, numpy.int32(3), numpy.int32(0)]
+
+
+def _wgmma_modes(swizzle: int, a_major: str, b_major: str) -> list:
+    matrices = Problem(128, 64, TILE_K, seed=swizzle).inputs()
+    tiles = [Placement(len(matrix), TILE_K, major, swizzle)
+             for matrix, major in zip(matrices, (a_major, b_major), strict=True)]
+    image = [tile.image(matrix) for tile, matrix in zip(tiles, matrices, strict=True)]
+    clocks = numpy.zeros((2, 2, 2), numpy.int64)
+    return [numpy.concatenate(image), *mode_arguments(*tiles), blank((2, 128, 64), numpy.float32),
+            clocks, numpy.int32(5)]
+
+
 CASES = (
+    *(
+        Case(f"descriptor_probe.{major}.{operand}", "descriptor_probe.cu", "descriptor_probe",
+             partial(_descriptor_probe, major, operand), (2,), grid=(4, 1, 1),
+             defines={"TEST_A": int(operand == "A"), "MN_MAJOR": int(major == "MN")})
+        for major, operand in product(("K", "MN"), ROWS)
+    ),
+    *(
+        Case(f"tma_swizzle.{swizzle}", "tma_swizzle.cu", "tma_swizzle",
+             partial(_tma_swizzle, swizzle), (1,), grid=(8, 1, 1))
+        for swizzle in (0, 32, 64, 128)
+    ),
+    *(
+        Case(f"bank_conflicts.{words}.{ldmatrix}", "bank_conflicts.cu", "bank_conflicts",
+             partial(_bank_conflicts, words, ldmatrix), (1,), block=(512, 1, 1),
+             defines={"ACCESS_BYTES": 4 * words, "LDMATRIX": ldmatrix})
+        for words, ldmatrix in ((1, 0), (2, 0), (4, 0), (4, 1))
+    ),
+    *(
+        Case(f"wgmma_modes.{swizzle}.{a}.{b}", "wgmma_modes.cu", "wgmma_modes",
+             partial(_wgmma_modes, swizzle, a, b), (8,), grid=(2, 1, 1), block=(256, 1, 1),
+             shared_bytes=(128 + 64) * TILE_K * 2 + 1024,
+             defines={"TILE_N": 64, "A_MN": int(a == "MN"), "B_MN": int(b == "MN")})
+        for swizzle, a, b in ((0, "K", "MN"), (32, "MN", "K"), (64, "K", "K"), (128, "MN", "MN"))
+    ),
     *(
         Case(f"one_wgmma.{n}", "one_wgmma.cu", "one_wgmma", partial(_one, n), (2, 3),
              defines={"TILE_N": n})
         for n in ONE_N
+    ),
+    *(
+        Case(f"layout_copy.{index}", "layout_copy.cu", "layout_copy", partial(_copied, 128, 192),
+             (1,), grid=(3, 2, 1), block=(256, 1, 1), defines=way.defines)
+        for index, way in enumerate(COPIES.values())
+    ),
+    *(
+        Case(f"fragment_map.{bits}.{packed}.{source}.{n}", "fragment_map.cu", "fragment_map",
+             partial(_fragment_map, n, bits, packed), (2,),
+             defines={"TILE_N": n, "OPERAND_BITS": bits, "PACKED_SUMS": packed,
+                      "A_FROM_REGISTERS": int(source == "RS")})
+        for (bits, packed), source, n in product(
+            ((16, 0), (16, 1), (8, 0), (32, 0)), ("SS", "RS"), (32, 256))
+    ),
+    *(
+        Case(f"rs_wgmma.{n}", "rs_wgmma.cu", "rs_wgmma", partial(_rs, n), (3,),
+             defines={"TILE_N": n})
+        for n in (8, 64, 96)
+    ),
+    *(
+        Case(f"store_tile.{way}.{n}", "store_tile.cu", "store_tile", partial(_store, n), (1,),
+             grid=(2, 1, 1), defines={"TILE_N": n, "WAY": way})
+        for way, n in product((0, 1, 2), (64, 256))
     ),
     *(
         Case(f"ceiling.{source}.{n}", "ceiling.cu", "ceiling", partial(_ceiling, n, 2), (2,),

@@ -20,8 +20,13 @@ from hopper.compile import Program, compile_cuda, kernel_names
 from hopper.conformance import Tiled
 from hopper.emulator import Emulator, Run
 from hopper.emulator.hazard_kernels import HAZARD_KERNELS, HazardKernel
+from hopper.fragment import a_held_by, held_by
+from hopper.experiments.shared_reads import mode_arguments
+from hopper.facts import stated_facts
 from hopper.gemm import Problem, plan
 from hopper.paths import KERNELS
+from hopper.placement import Placement
+from hopper.swizzle import SPANS, swizzled
 from hopper.tensormap import TensorMap
 
 TILE_K = 64
@@ -106,6 +111,106 @@ def _one_wgmma(program: Program) -> Trial:
     return Trial((1, 1, 1), (128, 1, 1), 0, (a, b, d, held), outputs)
 
 
+def _fragment_map(program: Program) -> Trial:
+    """What each thread holds of D; A in memory as fp16, or in registers as bytes."""
+    facts = program.facts
+    a, b, right = _exact(64, facts.tile_n, facts.tile_k)
+    thread, r = numpy.indices((128, facts.tile_n // 2))
+    if facts.tile_k == 16:
+        a, b, kind = a.view("uint32"), b.view("uint32"), "float32"
+    else:
+        a, b, kind = abs(a).astype("uint8"), abs(b).astype("uint8"), "int32"
+        right = a.astype("int32") @ b.astype("int32").T
+        passed = a[a_held_by(*numpy.indices((128, 4, 4)), item_bytes=1)]
+        a, b = passed.reshape(128, 16).view("uint32"), b.view("uint32")
+    held = numpy.full(thread.shape, -1, kind)
+    return Trial((1, 1, 1), (128, 1, 1), 0, (a, b, held), ((held, right[held_by(thread, r)]),))
+
+
+def _rs_wgmma(program: Program) -> Trial:
+    """D (64, N) fp32: int8 A times powers of two, times B."""
+    facts = program.facts
+    depth = facts.tile_k * facts.stages
+    a, b, _ = _exact(64, facts.tile_n, depth)
+    scale = numpy.ldexp(1.0, numpy.arange(64 * facts.stages) % 3 - 1).reshape(64, -1)
+    right = (a * numpy.repeat(scale, facts.tile_k, axis=1)) @ b.astype("float64").T
+    d = _blank((64, facts.tile_n), "float32")
+    args = (a.astype("int8"), scale.astype("float32"), b, d)
+    return Trial((1, 1, 1), (128, 1, 1), 0, args, ((d, right),))
+
+
+def _store_tile(program: Program) -> Trial:
+    """C (blocks, 64, N) fp16, from the accumulators of each block's threads."""
+    blocks, n = 2, program.facts.tile_n
+    right = (numpy.arange(blocks * 64 * n) % 2039 - 1000.0).reshape(blocks, 64, n)
+    row, column = held_by(*numpy.indices((128, n // 2)))
+    held = numpy.ascontiguousarray(right[:, row, column], "float32")
+    c = _blank(right.shape, "float16")
+    args = (held, c, numpy.zeros((blocks, 4, 2), "int64"), numpy.int32(3))
+    return Trial((blocks, 1, 1), (128, 1, 1), 0, args, ((c, right),))
+
+
+def _descriptor_probe(program: Program) -> Trial:
+    """For each swizzle, the number of the element that each place of D was read from."""
+    n, blocks = program.facts.tile_n, len(SPANS)
+    tiles = [Placement(n, max(16, span // 2), "K", span).descriptor() for span in SPANS]
+    right = numpy.zeros((blocks, 64, n), "int32")
+    r, k = numpy.indices((n, 16))
+    for one, tile in zip(right, tiles, strict=True):
+        one[:16] = tile.address(r, k, major="K").T // 2
+    found = numpy.full_like(right, -1)
+    encoded = numpy.array([tile.encode() for tile in tiles], "uint64")
+    args = (numpy.arange(16, dtype="float16"), encoded, found)
+    return Trial((blocks, 1, 1), (128, 1, 1), 0, args, ((found, right),))
+
+
+def _tma_swizzle(program: Program) -> Trial:
+    """Shared memory behind a load with the 128-byte swizzle, at two starts."""
+    box = numpy.arange(512, dtype="uint16").reshape(8, 64)
+    right = numpy.full((2, 1024), 0xFFFF, "uint16")
+    for number, one in enumerate(right):
+        one[swizzled(128 * number + 2 * box.astype(int), 128) // 2] = box
+    found = numpy.zeros_like(right)
+    args = (TensorMap(box, box.shape), found, numpy.int32(box.nbytes))
+    return Trial((2, 1, 1), (128, 1, 1), 0, args, ((found, right),))
+
+
+def _bank_conflicts(program: Program) -> Trial:
+    """Sums of what each thread read, a column of rows of 128 bytes with the swizzle."""
+    threads, words, rounds = program.facts.threads, program.facts.tile_k // 2, 3
+    offsets = swizzled(128 * numpy.arange(32) + 16, 128).astype("int32")
+    number = offsets[numpy.arange(threads) % 32][:, None] // 4 + numpy.arange(words)
+    right = (number * rounds * stated_facts(program.ptx)["unroll"]).astype("uint32")
+    sums = numpy.zeros_like(right)
+    clocks = numpy.zeros((threads // 32, 2), "int64")
+    args = (offsets, sums, clocks, numpy.int32(rounds), numpy.int32(0))
+    return Trial((1, 1, 1), (threads, 1, 1), 0, args, ((sums, right),))
+
+
+def _wgmma_modes(rounds: int, program: Program) -> Trial:
+    """D (1, 128, N) fp32: A·Bᵀ once for each round, A MN-major and B K-major, both swizzled."""
+    facts = program.facts
+    a, b, right = _exact(facts.tile_m, facts.tile_n, TILE_K)
+    tiles = (
+        Placement(facts.tile_m, TILE_K, "MN", 64),
+        Placement(facts.tile_n, TILE_K, "K", 64),
+    )
+    image = numpy.concatenate([tile.image(x) for tile, x in zip(tiles, (a, b), strict=True)])
+    d = _blank((1, facts.tile_m, facts.tile_n), "float32")
+    clocks = numpy.zeros((1, 2, 2), "int64")
+    args = (image, *mode_arguments(*tiles), d, clocks, numpy.int32(rounds))
+    block = (facts.threads, 1, 1)
+    return Trial((1, 1, 1), block, facts.shared_bytes, args, ((d, right[None] * rounds),))
+
+
+def _layout_copy(program: Program) -> Trial:
+    """OUT (128, 192) = IN, 32-bit words: blocks off both edges of the grid."""
+    matrix = numpy.random.default_rng(0).integers(0, 1 << 32, (128, 192), numpy.uint32)
+    out = numpy.zeros_like(matrix)
+    args = (matrix, out, numpy.int32(192))
+    return Trial((3, 2, 1), (program.facts.threads, 1, 1), 0, args, ((out, matrix),))
+
+
 def _k_loop(program: Program) -> Trial:
     """The exercise: D (64, 16) fp32 with a K of 64."""
     a, b, right = _exact(64, 16, 64)
@@ -160,6 +265,44 @@ SUBJECTS: dict[str, Subject] = {
             if name.startswith("v")
         ),
         Subject("one_wgmma", "one_wgmma.cu", "one_wgmma", (_one_wgmma,)),
+        Subject("layout_copy", "layout_copy.cu", "layout_copy", (_layout_copy,)),
+        Subject(
+            "fragment_map", "fragment_map.cu", "fragment_map", (_fragment_map,), {"TILE_N": 16}
+        ),
+        Subject(
+            "fragment_map, A in registers",
+            "fragment_map.cu",
+            "fragment_map",
+            (_fragment_map,),
+            {"TILE_N": 8, "OPERAND_BITS": 8, "A_FROM_REGISTERS": 1},
+        ),
+        Subject("rs_wgmma", "rs_wgmma.cu", "rs_wgmma", (_rs_wgmma,), {"TILE_N": 16, "STAGES": 2}),
+        *(
+            Subject(
+                f"store_tile, {way}",
+                "store_tile.cu",
+                "store_tile",
+                (_store_tile,),
+                {"TILE_N": 64, "WAY": number},
+            )
+            for number, way in ((1, "stmatrix"), (2, "not swizzled"))
+        ),
+        Subject(
+            "descriptor_probe",
+            "descriptor_probe.cu",
+            "descriptor_probe",
+            (_descriptor_probe,),
+            {"TILE_N": 16},
+        ),
+        Subject("tma_swizzle", "tma_swizzle.cu", "tma_swizzle", (_tma_swizzle,)),
+        Subject("bank_conflicts", "bank_conflicts.cu", "bank_conflicts", (_bank_conflicts,)),
+        Subject(
+            "wgmma_modes",
+            "wgmma_modes.cu",
+            "wgmma_modes",
+            tuple(partial(_wgmma_modes, rounds) for rounds in CEILING_ROUNDS),
+            {"TILE_N": 64, "A_MN": 1},
+        ),
         Subject("k_loop", "exercises/k_loop.cu", "k_loop", (_k_loop,)),
         Subject(
             "ceiling, A in shared memory",

@@ -35,9 +35,25 @@ class Experiment:
 def registered() -> tuple[Experiment, ...]:
     """Every experiment of the book."""
     # Each of these needs this module, so they are loaded late.
-    from hopper.experiments import measuring, v0_mma_sync, warpgroup
+    from hopper.experiments import (
+        descriptors,
+        fragments,
+        layouts,
+        measuring,
+        shared_reads,
+        v0_mma_sync,
+        warpgroup,
+    )
 
-    return (*warpgroup.EXPERIMENTS, *v0_mma_sync.EXPERIMENTS, *measuring.EXPERIMENTS)
+    return (
+        *warpgroup.EXPERIMENTS,
+        *v0_mma_sync.EXPERIMENTS,
+        *measuring.EXPERIMENTS,
+        *fragments.EXPERIMENTS,
+        *layouts.EXPERIMENTS,
+        *descriptors.EXPERIMENTS,
+        *shared_reads.EXPERIMENTS,
+    )
 
 
 def experiments_of(kernel: str) -> list[Experiment]:

@@ -1,6 +1,8 @@
 """wgmma's 64-bit matrix descriptor: its fields, and the address that it gives each element.
 
-    python -m hopper.descriptor 0x4000004000010040      says what a descriptor means
+    python -m hopper.descriptor 0x4000004000010040      says what one means, and what is wrong
+
+``mistakes`` names what is wrong with a number, ``tile`` where the pieces of an operand lie.
 
 Sources: PTX ISA, "Matrix Descriptor Format" and "Strides" of wgmma.mma_async; the offsets of
 elements were probed on an H200 for 16-bit types in every mode, on tiles of 64 × 16 (which do not
@@ -12,7 +14,6 @@ them. All lengths are bytes.
 from __future__ import annotations
 
 import operator
-import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,8 +32,9 @@ LIMIT_BYTES = 1 << 18
 STEP_BYTES = 32
 #: A core matrix: eight rows (or eight k) of 16 bytes.
 CORE_ROWS = 8
-_SWIZZLE_CODE = {0: 0, 128: 1, 64: 2, 32: 3}
-_SWIZZLE_SPAN = {code: span for span, code in _SWIZZLE_CODE.items()}
+#: Span in bytes, 0 for no swizzle -> what the mode's field holds.
+SWIZZLE_CODE = {0: 0, 128: 1, 64: 2, 32: 3}
+_SWIZZLE_SPAN = {code: span for span, code in SWIZZLE_CODE.items()}
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ FIELDS = (
     Field("base offset", 49, 3),
     Field("swizzle mode", 62, 2),
 )
+#: Bits that belong to a field.
+FIELD_BITS = sum((1 << field.bits) - 1 << field.first for field in FIELDS)
 _RESERVED = "14–15, 30–31, 46–48 and 52–61"
 
 
@@ -93,7 +97,7 @@ class Descriptor:
         """The 64 bits that wgmma takes."""
         lengths = (self.start, self.leading, self.stride)
         codes = [operator.index(length) // UNIT_BYTES for length in lengths]
-        codes += [operator.index(self.base_offset), _SWIZZLE_CODE[self.swizzle]]
+        codes += [operator.index(self.base_offset), SWIZZLE_CODE[self.swizzle]]
         return sum(code << field.first for field, code in zip(FIELDS, codes, strict=True))
 
     def address(
@@ -126,8 +130,7 @@ def decode(value: int) -> Descriptor:
         raise ProblemError(
             f"{value:#x}: a descriptor has 64 bits; pass a whole number from 0 to 2^64 - 1"
         )
-    fields = sum((1 << field.bits) - 1 << field.first for field in FIELDS)
-    outside = [bit for bit in range(64) if value >> bit & ~fields >> bit & 1]
+    outside = [bit for bit in range(64) if value & ~FIELD_BITS & 1 << bit]
     if outside:
         raise ProblemError(
             f"{value:#x}: bit {outside[0]} is set, but bits {_RESERVED} belong to no field and are "
@@ -268,28 +271,3 @@ def _require_length(name: str, value: int) -> None:
             f"16-byte units); pass an address or a distance in shared memory, not a generic "
             f"address"
         )
-
-
-def main(arguments: list[str]) -> int:
-    """The command line above. Returns the exit status."""
-    if len(arguments) != 1:
-        print(__doc__)
-        return 2
-    try:
-        value = int(arguments[0], 0)
-    except ValueError:
-        print(
-            f"{arguments[0]!r}: not a whole number; write a descriptor like 0x4000004000010040",
-            file=sys.stderr,
-        )
-        return 1
-    try:
-        print(described(value))
-    except ProblemError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
