@@ -11,7 +11,10 @@ import cupy
 import numpy
 
 from hopper import compile_cuda, compile_kernel, find_hopper, plan
+from hopper.conformance import run_on_gpu
+from hopper.conformance.kernels import CASES
 from hopper.experiments import warpgroup
+from hopper.plans import PLANS
 
 # One kernel for each tool, with just the fault that the tool is for.
 CONTROLS = {
@@ -59,7 +62,15 @@ def run_ceiling(name: str) -> None:
         warpgroup.check_ceiling(one_sm, 64, source)
 
 
-# How a kernel that is no GEMM is launched.
+def run_cases(name: str) -> None:
+    """Launch a kernel in every way that the emulator is compared in."""
+    cases = [case for case in CASES if case.kernel == name]
+    assert cases, f"{name} has no case in hopper/conformance/kernels.py"
+    for case in cases:
+        run_on_gpu(case, find_hopper())
+
+
+# Kernels whose launch checks more than a case does.
 OTHERS = {"one_wgmma": run_one_wgmma, "ceiling": run_ceiling}
 
 
@@ -70,5 +81,6 @@ if __name__ == "__main__":
     if target in CONTROLS:
         run_control(target)
     else:
-        OTHERS.get(target, run_gemm)(target)
+        gemm = bool(PLANS[target].problems)
+        OTHERS.get(target, run_gemm if gemm else run_cases)(target)
     cupy.cuda.Device().synchronize()
