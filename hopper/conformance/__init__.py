@@ -117,18 +117,18 @@ def launch_in_place(case: Case, gpu) -> Callable[[], list]:
         for value in values
     ]
     first = {position: there[position].copy() for position in case.outputs}
-    # A map keeps its array alive, so the maps are kept as long as the function.
     maps = [
         _mapped(value, there, gpu.array) if isinstance(value, Tiled) else None for value in there
-    ]
-    args = [
-        gpu.tensor_map(described) if described else value
-        for described, value in zip(maps, there, strict=True)
     ]
 
     def launch() -> list:
         for position, array in first.items():
             there[position][...] = array
+        # A map keeps its array alive, and what is encoded does not: the maps must stay.
+        args = [
+            gpu.tensor_map(described) if described else value
+            for described, value in zip(maps, there, strict=True)
+        ]
         gpu.launch(program, case.grid, case.block, args, case.shared_bytes)
         gpu.synchronize()
         return [there[position] for position in case.outputs]
