@@ -41,8 +41,9 @@ lab: venv ## JupyterLab on the chapters: a double click opens one as a notebook
 	@$(RUN) -m jupyterlab --LabApp.default_url=/lab/tree/chapters \
 	    $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
+# Where there is a Hopper GPU, tests run one after the other (tests/conftest.py).
 test: venv ## run every test; on a Hopper GPU, those that need one too
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest -n auto --dist loadgroup $(ARGS)
 
 mutants: venv ## break every kernel in every way the emulator should catch, a few minutes
 	@$(RUN) -m hopper.emulator.mutation $(ARGS)

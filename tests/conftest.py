@@ -1,5 +1,6 @@
 """What every test shares: a cache of its own, and the rule for tests that need a GPU."""
 
+import os
 from dataclasses import dataclass
 
 import hypothesis
@@ -14,6 +15,19 @@ hypothesis.settings.register_profile("book", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("book")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """With `-n auto`: a worker a core, but no more than four; a GPU's tests take turns."""
+    return 0 if why_not() is None else min(4, os.cpu_count() or 1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A module's tests share fixtures, so one worker runs them; so do all that need the site."""
+    for item in items:
+        group = "site" if "site" in item.fixturenames else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("hopper") and (reason := why_not()):
         pytest.skip(reason)
@@ -21,8 +35,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def session_cache(tmp_path_factory: pytest.TempPathFactory):
-    """Compiled kernels of this session, apart from the reader's own cache."""
-    folder = tmp_path_factory.mktemp("cache")
+    """Compiled kernels of this session, of all its workers, apart from the reader's own cache."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPPER_CACHE", str(folder))
         yield folder

@@ -24,8 +24,18 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
     _note(report)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error: object) -> None:
+    """From a worker of xdist, which tells of skipped tests itself, but not of skipped modules."""
+    seen = {nodeid for nodeid, _ in _skipped}
+    told = node.workeroutput.get("skipped", []) if hasattr(node, "workeroutput") else []
+    _skipped.extend((nodeid, reason) for nodeid, reason in told if nodeid not in seen)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["skipped"] = _skipped
     if _skipped and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -262,7 +262,8 @@ def test_workflows_pin_their_actions_and_may_only_read(path):
     ],
     ids=["needs a GPU", "needs none", "whole module"],
 )
-def test_only_a_test_that_needs_a_gpu_may_be_skipped(tmp_path, source, passes):
+@pytest.mark.parametrize("workers", [0, 2])
+def test_only_a_test_that_needs_a_gpu_may_be_skipped(tmp_path, source, passes, workers):
     (tmp_path / "test_skip.py").write_text(f"import pytest\ndef test_runs(): pass\n{source}\n")
     (tmp_path / "test_runs.py").write_text("def test_runs(): pass\n")
     options = [
@@ -271,6 +272,7 @@ def test_only_a_test_that_needs_a_gpu_may_be_skipped(tmp_path, source, passes):
         "tests.no_skips",
         "-p",
         "no:cacheprovider",
+        f"-n{workers}",
         "-c",
         ROOT / "pyproject.toml",
     ]
