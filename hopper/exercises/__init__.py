@@ -3,15 +3,23 @@
 An answer left open (None) is no mistake; the check then says what to fill in. One module a chapter.
 """
 
+from .descriptors import byte_offset, n_major, padding, wrong_field
 from .emulator import broken_rules, executed, fused_sum
+from .fragments import a_bytes, row_sum, stored, who_holds
+from .layouts import compose_by_hand, copy_layout, core_matrix_layout, read_aloud
 from .measuring import acceptance, mistakes
 from .v0_mma_sync import instructions, ldmatrix_b
 from .v1_wgmma import descriptor, fragment
 from .warpgroup import k_loop
 
 __all__ = [
+    "a_bytes",
     "acceptance",
     "broken_rules",
+    "byte_offset",
+    "compose_by_hand",
+    "copy_layout",
+    "core_matrix_layout",
     "descriptor",
     "executed",
     "fragment",
@@ -20,4 +28,11 @@ __all__ = [
     "k_loop",
     "ldmatrix_b",
     "mistakes",
+    "n_major",
+    "padding",
+    "read_aloud",
+    "row_sum",
+    "stored",
+    "who_holds",
+    "wrong_field",
 ]

@@ -1,0 +1,394 @@
+"""The fragments' explorer in a browser: its arithmetic, pointer, keys, touch, modes, a phone.
+
+The page is one that this test writes itself from the figures' HTML, opened from disk.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+from site_building import Site
+from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
+
+from hopper import figures, fragment
+from hopper.figures.fragment_explorer import KINDS
+from hopper.paths import ROOT
+
+pytestmark = pytest.mark.browser
+
+STYLES = "".join((ROOT / "_static" / name).read_text() for name in ("palette.css", "book.css"))
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Fragments</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{styles}
+body {{ margin: 16px; max-width: 760px; color: var(--wb-ink);
+background: var(--wb-paper) }}</style>
+<script>document.documentElement.dataset.theme =
+matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";</script></head>
+<body><main class="bd-article"><h1>Fragments</h1>{figures}</main></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A page with two explorers."""
+    shown = [figures.fragment_explorer(*given)._repr_html_() for given in ((64, 0), (256, 101))]
+    target = tmp_path_factory.mktemp("fragments")
+    page = PAGE.format(styles=STYLES, figures="".join(shown))
+    (target / "page.html").write_text(page, encoding="utf-8")
+    empty = PAGE.format(styles=STYLES, figures='<div id="output"></div>')
+    (target / "empty.html").write_text(empty, encoding="utf-8")
+    (target / "output.html").write_text(shown[0], encoding="utf-8")
+    return target
+
+
+@pytest.fixture
+def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
+    visits = []
+
+    def start(**options) -> Visit:
+        visits.append(Visit(browser, Site(folder, 0, ""), **options))
+        return visits[-1]
+
+    start.folder = folder
+    yield start
+    for one in visits:
+        assert one.complaints == []
+        one.context.close()
+
+
+def opened(visit: Callable[..., Visit], **options) -> Page:
+    """The page in a context of its own, at once: nothing on it loads later."""
+    page = visit(**options).page
+    page.goto((visit.folder / "page.html").as_uri())
+    return page
+
+
+def explorer(page: Page, number: int = 0) -> Locator:
+    return page.locator("figure.wb-fragment-explorer").nth(number)
+
+
+def now(figure: Locator) -> str:
+    return figure.locator(".wb-explorer-now").inner_text()
+
+
+def formula(figure: Locator) -> str:
+    return figure.locator(".wb-fragment-formula").inner_text()
+
+
+def holds(figure: Locator) -> str:
+    return figure.locator(".wb-fragment-holds").inner_text()
+
+
+def cell(figure: Locator, place: str) -> Locator:
+    return figure.locator(f"[role=gridcell][aria-label^='{place}']")
+
+
+# ---- the arithmetic -----------------------------------------------------------------------------
+
+ALL_HOLDERS = """([kind, rows, columns]) => {
+    const found = [];
+    for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++) found.push(hopperFragments.holder(kind, i, j));
+    return found;
+}"""
+ALL_PLACES = """([kind, n, threads]) =>
+    [...Array(threads).keys()].map((thread) => hopperFragments.placesOf(kind, n, thread))"""
+ALL_FORMULAS = """([kind, rows, columns]) => {
+    const wrong = [];
+    for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++)
+            for (const line of hopperFragments.formulas(kind, i, j)) {
+                const [name, ...parts] = line.split(" = ");
+                const values = parts.map((text) => Number(new Function("return " + text
+                    .replaceAll("⌊", "Math.floor(").replaceAll("⌋", ")")
+                    .replaceAll("·", "*").replaceAll("mod", "%"))()));
+                if (!values.every((value) => value === values[0])) wrong.push(line);
+            }
+    return wrong;
+}"""
+
+
+def by_python(key: str, rows: int, columns: int) -> numpy.ndarray:
+    """Thread, register and item of every place, as ``hopper.fragment`` has them."""
+    row, column = numpy.indices((rows, columns))
+    zero = numpy.zeros_like(row)
+    return numpy.stack(
+        {
+            "d32": lambda: (*fragment.holder(row, column), zero),
+            "mma_d": lambda: (*fragment.holder(row, column), zero),
+            "d16": lambda: fragment.f16_holder(row, column),
+            "a8": lambda: fragment.a_holder(row, column, item_bytes=1),
+            "a16": lambda: fragment.a_holder(row, column, item_bytes=2),
+            "mma_a": lambda: fragment.a_holder(row, column, item_bytes=2),
+            "a32": lambda: fragment.a_holder(row, column, item_bytes=4),
+            "mma_b": lambda: fragment.b_holder(column, row),
+            "matrix": lambda: _matrix(row, column, False),
+            "matrix_trans": lambda: _matrix(row, column, True),
+        }[key](),
+        axis=-1,
+    )
+
+
+def _matrix(row, column, transposed):
+    lane, half = fragment.matrix_holder(row, column, transposed=transposed)
+    return lane, numpy.zeros_like(lane), half
+
+
+@pytest.fixture(scope="module")
+def arithmetic(browser: Browser, folder: Path) -> Iterator[Page]:  # noqa: F811
+    page = browser.new_page()
+    page.goto((folder / "page.html").as_uri())
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_its_arithmetic_is_that_of_hopper_over_its_whole_range(arithmetic, key):
+    kind = KINDS[key]
+    rows, columns = kind["rows"], kind.get("columns", 256)
+    expected = by_python(key, rows, columns)
+    got = numpy.array(arithmetic.evaluate(ALL_HOLDERS, [kind, rows, columns]))
+    assert (got.reshape(expected.shape) == expected).all()
+    for n in (columns, 8) if "columns" not in kind else (columns,):
+        places = arithmetic.evaluate(ALL_PLACES, [kind, n, kind["threads"]])
+        seen = numpy.zeros((rows, n), int)
+        for thread, held in enumerate(places):
+            for i, j, register, item in held:
+                assert tuple(expected[i, j]) == (thread, register, item)
+                seen[i, j] += 1
+        assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_its_formulas_are_true_with_the_numbers_put_in(arithmetic, key):
+    kind = KINDS[key]
+    assert arithmetic.evaluate(ALL_FORMULAS, [kind, kind["rows"], kind.get("columns", 256)]) == []
+
+
+# ---- what one sees ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_it_is_accessible_quiet_and_fits(visit, mode, size):
+    seen = visit(color_scheme=mode, viewport=size)
+    page = seen.open("page")
+    assert page.evaluate("document.documentElement.dataset.theme") == mode
+    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert page.evaluate(SMALL_TEXT) == []
+    assert page.evaluate(UNREACHABLE) == []
+    assert seen.violations() == []
+    texts = page.evaluate(
+        """() => [...document.querySelectorAll(".wb-fragment-zoom [role=gridcell]")].map(cell => {
+            const box = cell.getBoundingClientRect();
+            const inner = [...cell.children].map(part => part.getBoundingClientRect());
+            return [parseFloat(getComputedStyle(cell).fontSize),
+                cell.scrollWidth - cell.clientWidth,
+                Math.max(...inner.map(part => part.width)) - box.width];
+        })"""
+    )
+    assert min(size for size, _, _ in texts) >= 10.5
+    assert max(max(over, wide) for _, over, wide in texts) <= 1
+
+
+def test_it_opens_with_the_thread_it_was_given(visit):
+    page = opened(visit)
+    first, second = explorer(page), explorer(page, 1)
+    assert now(first) == "(0, 0) of D: warp 0, lane 0 (thread 0), register 0."
+    assert "Thread 0 holds 32 elements: r0 (0, 0), r1 (0, 1), r2 (8, 0), r3 (8, 1)" in holds(first)
+    assert now(second) == "(49, 2) of D: warp 3, lane 5 (thread 101), register 0."
+    assert second.locator("svg .wb-fragment-mine").count() == 128
+
+
+def test_a_click_in_the_piece_and_in_the_whole_choose_a_place(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    cell(figure, "(5, 3) ").click()
+    assert now(figure) == "(5, 3) of D: warp 0, lane 21 (thread 21), register 1."
+    assert "lane = 4 · (5 mod 8) + ⌊(3 mod 8) / 2⌋ = 20 + 1 = 21" in formula(figure)
+    assert figure.locator("[name=thread]").input_value() == "21"
+    mine = figure.locator("[role=gridcell].is-mine").all_inner_texts()
+    assert [text.split() for text in mine] == [["t21", "r0"], ["t21", "r1"]]
+    box = figure.locator("svg .wb-fragment-band-2").bounding_box()
+    x, y = box["x"] + box["width"] * 9.5 / 64, box["y"] + box["height"] * 5.5 / 16
+    page.mouse.click(x, y)
+    assert now(figure) == "(37, 9) of D: warp 2, lane 20 (thread 84), register 5."
+    assert "register = 4 · ⌊9 / 8⌋ + 2 · ⌊(37 mod 16) / 8⌋ + 9 mod 2 = 4 + 0 + 1 = 5" in formula(
+        figure
+    )
+
+
+def test_dragging_over_the_whole_goes_along(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    box = figure.locator("svg .wb-fragment-band-0").bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + 3)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 63.5 / 64, box["y"] + box["height"] * 15.5 / 16)
+    page.mouse.up()
+    assert now(figure).startswith("(15, 63) of D")
+    page.mouse.move(box["x"] + 3, box["y"] + 3)
+    assert now(figure).startswith("(15, 63) of D"), "no button, no choice"
+
+
+def test_the_pointer_over_the_piece_tells_and_leaves_again(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    cell(figure, "(2, 6) ").hover()
+    assert now(figure).startswith("(2, 6) of D: warp 0, lane 11")
+    page.locator("h1").hover()
+    assert now(figure).startswith("(0, 0) of D")
+
+
+def test_a_thread_is_chosen_by_its_number(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    figure.locator("[name=thread]").fill("127")
+    assert now(figure) == "(55, 6) of D: warp 3, lane 31 (thread 127), register 0."
+    figure.locator("[name=thread]").fill("128")
+    assert now(figure) == "There is no thread 128: count from 0 to 127."
+    figure.locator("[name=thread]").fill("")
+    figure.locator("[name=kind]").select_option("mma_a")
+    figure.locator("[name=thread]").fill("32")
+    assert "count from 0 to 31" in now(figure)
+
+
+def test_every_kind_can_be_shown(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    for key, kind in KINDS.items():
+        figure.locator("[name=kind]").select_option(key)
+        assert now(figure).startswith("(0, 0) of ")
+        per_thread = kind["rows"] * kind.get("columns", 64) // kind["threads"]
+        assert f"holds {per_thread} elements" in holds(figure)
+        assert figure.locator("svg .wb-fragment-mine").count() == per_thread
+        assert figure.locator("[name=n]").is_visible() == ("columns" not in kind)
+    figure.locator("[name=kind]").select_option("a8")
+    cell(figure, "(1, 6) ").click()
+    assert now(figure).endswith("lane 5 (thread 5), register 0, bits 16–23.")
+    assert cell(figure, "(1, 6) ").inner_text().split() == ["t5", "r0.2"]
+    assert "and so on" not in holds(figure)
+
+
+def test_a_smaller_n_keeps_the_place_inside(visit):
+    page = opened(visit)
+    figure = explorer(page, 1)
+    figure.locator("[role=gridcell][tabindex='0']").focus()
+    page.keyboard.press("End")
+    assert now(figure).startswith("(49, 255) of D")
+    figure.locator("[name=n]").select_option("8")
+    assert now(figure).startswith("(49, 7) of D") and "holds 4 elements" in holds(figure)
+
+
+def test_keys_walk_through_the_matrix(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    figure.locator("[role=gridcell][tabindex='0']").focus()
+    focused = "document.activeElement.getAttribute('aria-label')"
+    for key, place in (
+        ("ArrowRight", "(0, 1)"),
+        ("ArrowDown", "(1, 1)"),
+        ("ArrowLeft", "(1, 0)"),
+        ("ArrowLeft", "(1, 0)"),
+        ("PageDown", "(9, 0)"),
+        ("End", "(9, 63)"),
+        ("ArrowUp", "(8, 63)"),
+        ("ArrowUp", "(7, 63)"),
+        ("PageUp", "(0, 63)"),
+        ("Home", "(0, 0)"),
+        ("Control+End", "(63, 63)"),
+        ("Control+Home", "(0, 0)"),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate(focused).startswith(place), key
+        assert now(figure).startswith(place)
+        chosen = figure.locator("[role=gridcell][tabindex='0']")
+        assert chosen.count() == 1 and chosen.get_attribute("aria-selected") == "true"
+    page.keyboard.press("PageDown")
+    row = figure.locator("[role=row]:has([tabindex='0'])")
+    assert row.get_attribute("aria-rowindex") == "10"
+    assert figure.locator("[role=grid]").get_attribute("aria-rowcount") == "65"
+
+
+def test_everything_is_reached_by_tab_and_focus_is_seen(visit):
+    page = opened(visit, reduced_motion="reduce")
+    reached = []
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        at = "document.activeElement"
+        reached.append(page.evaluate(f"{at}.name || {at}.getAttribute('role')"))
+        assert page.evaluate(f"parseFloat(getComputedStyle({at}).outlineWidth)") >= 2
+    assert reached == ["kind", "n", "thread", "gridcell"]
+
+
+def test_a_finger_on_a_phone(visit):
+    page = opened(visit, viewport=PHONE, has_touch=True, is_mobile=True)
+    figure = explorer(page)
+    cell(figure, "(3, 4) ").tap()
+    assert now(figure).startswith("(3, 4) of D: warp 0, lane 14")
+    box = figure.locator("svg .wb-fragment-band-3").bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert "warp 3" in now(figure)
+    sizes = figure.locator("select, input, [role=gridcell]").evaluate_all(
+        "all => all.map(e => Math.min(e.offsetWidth, e.offsetHeight))"
+    )
+    assert min(sizes) >= 24
+
+
+def test_figures_on_one_page_do_not_disturb_each_other(visit):
+    page = opened(visit)
+    first, second = explorer(page), explorer(page, 1)
+    first.locator("[name=kind]").select_option("matrix_trans")
+    cell(first, "(3, 1) ").click()
+    assert now(first) == "(3, 1) of the matrix: lane 5, register 0, bits 16–31."
+    assert now(second).startswith("(49, 2) of D")
+
+
+def test_the_largest_matrix_answers_at_once(visit):
+    page = opened(visit)
+    elapsed = page.evaluate(
+        """() => {
+            const figure = document.querySelectorAll("figure.wb-fragment-explorer")[1];
+            const input = figure.querySelector("[name=thread]");
+            const start = performance.now();
+            for (let thread = 0; thread < 128; thread++) {
+                input.value = thread;
+                input.dispatchEvent(new Event("input"));
+            }
+            return (performance.now() - start) / 128;
+        }"""
+    )
+    assert elapsed < 25, "milliseconds to draw a place of 64 × 256"
+
+
+def test_without_a_script_the_drawing_and_its_words_remain(visit):
+    page = opened(visit, java_script_enabled=False, viewport=PHONE)
+    figure = explorer(page)
+    svg = figure.locator("svg")
+    assert svg.get_attribute("role") == "img" and svg.is_visible()
+    assert "registers 0 to 3 hold (0, 0), (0, 1), (8, 0), (8, 1)" in svg.get_attribute("aria-label")
+    for hidden in (".wb-explorer-controls", ".wb-explorer-now", ".wb-fragment-zoom"):
+        assert not figure.locator(hidden).is_visible()
+
+
+def test_it_starts_where_a_notebook_inserts_it(visit, folder):
+    """JupyterLab sets an output's HTML and makes its scripts anew, before it attaches them."""
+    page = visit().open("empty")
+    page.evaluate(
+        """html => {
+            const host = document.createElement("div");
+            host.innerHTML = html;
+            for (const old of [...host.querySelectorAll("script")]) {
+                const made = document.createElement("script");
+                for (const { name, value } of old.attributes) made.setAttribute(name, value);
+                made.textContent = old.textContent;
+                old.replaceWith(made);
+            }
+            document.getElementById("output").append(host);
+        }""",
+        (folder / "output.html").read_text(),
+    )
+    figure = explorer(page)
+    cell(figure, "(1, 1) ").click()
+    assert now(figure).startswith("(1, 1) of D")
