@@ -9,7 +9,7 @@
 //   ((T0,T1),(V0,V1)):((DT0,DT1),(DV0,DV1))
 //
 // VECTOR of a thread's values go in one instruction; they must lie side by side in a row. Another
-// layout is another -D, and the same kernel. hopper.layout.copying makes them from a Layout.
+// layout is other -D numbers, and the same kernel.
 //
 // Launch: grid (N / TILE_N, M / TILE_M), blocks of T0 · T1 threads.
 #include "launch_facts.cuh"
@@ -33,13 +33,13 @@ constexpr int THREADS = T0 * T1;
 constexpr int VALUES = V0 * V1;  // of a thread
 
 // [layout]
-__device__ constexpr unsigned place(unsigned thread, unsigned value) {
+__host__ __device__ constexpr unsigned place(unsigned thread, unsigned value) {
   return thread % T0 * DT0 + thread / T0 * DT1 + value % V0 * DV0 + value / V0 * DV1;
 }
 // [/layout]
 
 // [rules]
-__device__ constexpr bool every_element_once() {
+__host__ __device__ constexpr bool every_element_once() {
   bool seen[TILE_M * TILE_N] = {};
   for (int thread = 0; thread < THREADS; ++thread)
     for (int value = 0; value < VALUES; ++value) {

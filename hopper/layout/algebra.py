@@ -99,9 +99,9 @@ def _compose(flat: Layout, b: Layout, reached: list[int]) -> Layout:
         stays = (count - 1) * step < extent
         if not last and extent % step and not stays:
             raise ProblemError(
-                f"{flat} ∘ {b}: every {b.stride}th element starts anew inside the mode "
-                f"{extent}:{stride}, because {extent} and {step} do not divide one another "
-                f"(stride divisibility); choose a stride that divides it or that it divides"
+                f"{flat} ∘ {b}: steps of {b.stride} begin anew inside the mode {extent}:{stride}, "
+                f"because {extent} and {step} do not divide one another (stride divisibility); "
+                f"choose a stride that divides it or that it divides"
             )
         left = count if last or stays else extent // step
         if count > left and count % left:
