@@ -344,6 +344,13 @@
       nSelect.disabled = !free;
       nSelect.parentNode.hidden = !free;
       threadInput.max = kind.threads - 1;
+      for (const option of nSelect.options) {
+        option.disabled = !!kind.sizes && !kind.sizes.includes(Number(option.value));
+      }
+      if (kind.sizes && !kind.sizes.includes(n)) {
+        n = Math.max(...kind.sizes.filter((size) => size < n));
+        nSelect.value = n;
+      }
       go(row, column);
     });
     nSelect.addEventListener("change", () => {

@@ -14,6 +14,7 @@ from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser
 
 from hopper import figures, fragment
 from hopper.figures.fragment_explorer import KINDS
+from hopper.instruction import INTEGER_N
 from hopper.paths import ROOT
 
 pytestmark = pytest.mark.browser
@@ -115,6 +116,7 @@ def by_python(key: str, rows: int, columns: int) -> numpy.ndarray:
     return numpy.stack(
         {
             "d32": lambda: (*fragment.holder(row, column), zero),
+            "s32": lambda: (*fragment.holder(row, column), zero),
             "mma_d": lambda: (*fragment.holder(row, column), zero),
             "d16": lambda: fragment.f16_holder(row, column),
             "a8": lambda: fragment.a_holder(row, column, item_bytes=1),
@@ -269,6 +271,19 @@ def test_every_kind_can_be_shown(visit):
     assert now(figure).endswith("lane 5 (thread 5), register 0, bits 16–23.")
     assert cell(figure, "(1, 6) ").inner_text().split() == ["t5", "r0.2"]
     assert "and so on" not in holds(figure)
+
+
+def test_integers_have_fewer_n(visit):
+    figure = explorer(opened(visit))
+    figure.locator("[name=n]").select_option("40")
+    figure.locator("[name=kind]").select_option("s32")
+    assert figure.locator("[name=n]").input_value() == "32"
+    offered = figure.locator("[name=n] option:not([disabled])").evaluate_all(
+        "options => options.map(option => Number(option.value))"
+    )
+    assert tuple(offered) == INTEGER_N
+    figure.locator("[name=kind]").select_option("d16")
+    assert figure.locator("[name=n] option[disabled]").count() == 0
 
 
 def test_a_smaller_n_keeps_the_place_inside(visit):

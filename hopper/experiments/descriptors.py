@@ -8,7 +8,7 @@ a Hopper GPU or the emulator, so that the page runs some of this live.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 
@@ -139,6 +139,22 @@ def start_descriptors(based: bool) -> list[Descriptor]:
     ]
 
 
+#: A K-major fp16 tile of B as v1 has it, 128-byte swizzle, 128 rows, and how its descriptor went
+#: wrong. The last two change nothing: nobody reads that field.
+MEANT = Descriptor(0, leading=16, stride=1024, swizzle=128)
+MISTAKES = {
+    "stride of the 64-byte swizzle": replace(MEANT, stride=512),
+    "stride shifted right twice": replace(MEANT, stride=64),
+    "mode of the 64-byte swizzle": replace(MEANT, swizzle=64),
+    "mode of no swizzle": replace(MEANT, swizzle=0),
+    "a step of 16 bytes along K": replace(MEANT, start=16),
+    "start 128 bytes too far": replace(MEANT, start=128),
+    "base offset 1": replace(MEANT, base_offset=1),
+    "leading offset 0": replace(MEANT, leading=0),
+    "leading offset 4096": replace(MEANT, leading=4096),
+}
+
+
 def require_places(reader: Reader, descriptors: Sequence[Descriptor], got: numpy.ndarray) -> None:
     """Raise CheckError unless every element was read where ``hopper.descriptor`` says."""
     for descriptor, found in zip(descriptors, got, strict=True):
@@ -180,6 +196,18 @@ def probe_starts(gpu: Backend, program: Program) -> Probe:
         shape = (len(STARTS), STEPS, reader.rows, reader.depth)
         arrays[name] = Array.of(got.reshape(shape)[:, :, :8].astype("uint16"))
     return Probe("starts", "Does the swizzle's pattern start where the tile does?", arrays)
+
+
+def probe_mistakes(gpu: Backend, program: Program) -> Probe:
+    """Where wgmma reads with each of MISTAKES, (mistakes, 128 rows, 16 of K), bytes."""
+    reader, descriptors = Reader("f16", "K", "B"), list(MISTAKES.values())
+    got = reader.read(gpu, descriptors)
+    require_places(reader, descriptors, got)
+    return Probe(
+        "mistakes",
+        "Where does wgmma read when its descriptor is not the tile's?",
+        {"places": Array.of(got.astype("uint16"))},
+    )
 
 
 # ---- where TMA writes ---------------------------------------------------------------------------
@@ -251,5 +279,6 @@ def tma_places(dumped: numpy.ndarray) -> numpy.ndarray:
 EXPERIMENTS = (
     Experiment("descriptor_probe", "modes", probe_modes),
     Experiment("descriptor_probe", "starts", probe_starts),
+    Experiment("descriptor_probe", "mistakes", probe_mistakes),
     Experiment("tma_swizzle", "dump", probe_dump),
 )

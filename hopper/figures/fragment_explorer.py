@@ -8,19 +8,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from hopper.instruction import FLOAT_N, INTEGER_N
+
 from .explorer import Explorer, select
 from .fragment_pictures import accumulator_fragment
 from .warpgroup import require_legal_n
 
-#: What can be looked at. ``family`` chooses the formulas; columns and sizes of N where N decides.
+#: What can be looked at. ``family`` chooses the formulas. Where there are no ``columns``, N decides;
+#: where there are ``sizes``, only those N exist.
 KINDS: dict[str, dict[str, Any]] = {
     "d32": {
-        "label": "wgmma, D in f32 or s32",
+        "label": "wgmma, D in f32",
         "matrix": "D",
         "family": "d32",
         "rows": 64,
         "threads": 128,
         "items": 1,
+    },
+    "s32": {
+        "label": "wgmma, D in s32",
+        "matrix": "D",
+        "family": "d32",
+        "rows": 64,
+        "threads": 128,
+        "items": 1,
+        "sizes": INTEGER_N,
     },
     "d16": {
         "label": "wgmma, D in f16, two a register",
@@ -88,7 +100,6 @@ KINDS: dict[str, dict[str, Any]] = {
         "items": 2,
     },
 }
-SIZES = tuple(range(8, 257, 8))
 # What the script says under the drawing.
 _AFTER = (
     '<div class="wb-fragment-zoom" hidden></div>'
@@ -112,7 +123,7 @@ def fragment_explorer(n: int = 64, thread: int = 0) -> Explorer:
     require_legal_n(n)
     controls = (
         select("kind", "Show", {key: kind["label"] for key, kind in KINDS.items()}, "d32")
-        + select("n", "N", {str(size): str(size) for size in SIZES}, str(n))
+        + select("n", "N", {str(size): str(size) for size in FLOAT_N}, str(n))
         + '<label>Thread <input name="thread" type="number" min="0" max="127" step="1" '
         f'value="{thread}" inputmode="numeric"></label>'
     )
