@@ -14,8 +14,8 @@ from .explorer import Explorer, select
 from .fragment_pictures import accumulator_fragment
 from .warpgroup import require_legal_n
 
-#: What can be looked at. ``family`` chooses the formulas. Where there are no ``columns``, N decides;
-#: where there are ``sizes``, only those N exist.
+#: What can be looked at. ``family`` chooses the formulas. Without ``columns``, N decides; with
+#: ``sizes``, only those N exist.
 KINDS: dict[str, dict[str, Any]] = {
     "d32": {
         "label": "wgmma, D in f32",
