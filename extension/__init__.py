@@ -7,6 +7,7 @@ from extension import (
     chapters,
     downloads,
     emulator,
+    error_index,
     folded,
     freshness,
     kernel,
@@ -14,6 +15,8 @@ from extension import (
     quantities,
     staticfolder,
     status,
+    tma_tables,
+    wgmma_tables,
 )
 
 PARTS = (
@@ -24,8 +27,11 @@ PARTS = (
     chapters,
     downloads,
     emulator,
+    error_index,
     folded,
     status,
+    tma_tables,
+    wgmma_tables,
     access,
     pagecheck,
 )

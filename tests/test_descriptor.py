@@ -15,6 +15,7 @@ from hypothesis import strategies as some
 from hopper import descriptor
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.descriptor import Descriptor, decode, element_offset, k_step
+from hopper.descriptor.__main__ import main
 from hopper.errors import ProblemError
 from hopper.exercises.v1_wgmma import expected_descriptor
 from hopper.experiments import arrays
@@ -334,7 +335,7 @@ def test_the_command_line_says_what_a_descriptor_means():
     command = [sys.executable, "-m", "hopper.descriptor", "0x4000004000010040"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    assert [line.split("  ")[0] for line in lines[1:]] == [
+    assert [line.split("  ")[0] for line in lines[1:5]] == [
         "bits 16–29",
         "bits 32–45",
         "bits 49–51",
@@ -344,6 +345,7 @@ def test_the_command_line_says_what_a_descriptor_means():
     assert "unused if K-major" in lines[1]
     assert "1024 bytes to the next 8 rows if K-major" in lines[2]
     assert lines[4].endswith("128 bytes")
+    assert not done.stderr
 
 
 @given(descriptors)
@@ -357,17 +359,17 @@ def test_every_descriptor_has_words(one):
 @pytest.mark.parametrize(
     ("arguments", "status", "named"),
     [
-        (["0x4000004000014040"], 1, "bit 14 is set"),
-        (["0x14000004000010040"], 1, "a descriptor has 64 bits"),
         (["1024 bytes"], 1, "'1024 bytes': not a whole number"),
+        (["0x400", "--rows", "12"], 2, "rows=12: an instruction reads"),
         ([], 2, "python -m hopper.descriptor"),
+        (["0x400", "--major", "M"], 2, "invalid choice: 'M'"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_named(arguments, status, named, capsys):
-    assert descriptor.main(arguments) == status
+def test_arguments_that_make_no_sense_are_named(arguments, status, named, capsys):
+    assert main(arguments) == status
     out, error = capsys.readouterr()
-    assert named in (error if status == 1 else out)
-    assert not (out if status == 1 else error)
+    assert named in error
+    assert not out
 
 
 def test_a_start_inside_an_atom_shows():

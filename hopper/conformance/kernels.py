@@ -103,12 +103,19 @@ def _bank_conflicts(words: int, ldmatrix: int) -> list:
 
 def _wgmma_modes(swizzle: int, a_major: str, b_major: str) -> list:
     matrices = Problem(128, 64, TILE_K, seed=swizzle).inputs()
-    tiles = [Placement(len(matrix), TILE_K, major, swizzle)
-             for matrix, major in zip(matrices, (a_major, b_major), strict=True)]
+    tiles = [
+        Placement(len(matrix), TILE_K, major, swizzle)
+        for matrix, major in zip(matrices, (a_major, b_major), strict=True)
+    ]
     image = [tile.image(matrix) for tile, matrix in zip(tiles, matrices, strict=True)]
     clocks = numpy.zeros((2, 2, 2), numpy.int64)
-    return [numpy.concatenate(image), *mode_arguments(*tiles), blank((2, 128, 64), numpy.float32),
-            clocks, numpy.int32(5)]
+    return [
+        numpy.concatenate(image),
+        *mode_arguments(*tiles),
+        blank((2, 128, 64), numpy.float32),
+        clocks,
+        numpy.int32(5),
+    ]
 
 
 CASES = (

@@ -1,4 +1,4 @@
-"""What ``hopper.descriptor.mistakes`` says about each mistake, here and in the browser."""
+"""Words for descriptors, here and in the browser: of each mistake, and where offsets lead."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ SENTENCES = {
     ),
     "leading-not-atoms": (
         "The leading offset is {length} bytes: it leads to the next {rows} rows, and with a "
-        "swizzle of {span} bytes these begin a multiple of {atom} bytes further; pass such a multiple."
+        "swizzle of {span} bytes these begin a multiple of {atom} bytes further; pass such a "
+        "multiple."
     ),
     "stride-not-atoms": (
         "The stride is {length} bytes: it leads to the next eight {lines}, and with a swizzle of "
@@ -119,5 +120,13 @@ SENTENCES = {
     "tile-beyond": (
         "The operand reaches from {start} to {last}, and a block's shared memory ends at {end} at "
         "the latest; correct start or offsets."
+    ),
+}
+#: Where leading and stride lead: by major, without and with a swizzle. {e}: rows of a span.
+DIRECTIONS = {
+    "K": (("to the next 16 bytes along K", "to the next 8 rows"), ("unused", "to the next 8 rows")),
+    "MN": (
+        ("to the next 8 of k", "to the next 8 rows"),
+        ("to the next {e} rows", "to the next 8 of k"),
     ),
 }

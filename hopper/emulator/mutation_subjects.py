@@ -20,9 +20,9 @@ from hopper.compile import Program, compile_cuda, kernel_names
 from hopper.conformance import Tiled
 from hopper.emulator import Emulator, Run
 from hopper.emulator.hazard_kernels import HAZARD_KERNELS, HazardKernel
-from hopper.fragment import a_held_by, held_by
 from hopper.experiments.shared_reads import mode_arguments
 from hopper.facts import stated_facts
+from hopper.fragment import a_held_by, held_by
 from hopper.gemm import Problem, plan
 from hopper.paths import KERNELS
 from hopper.placement import Placement

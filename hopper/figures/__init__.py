@@ -1,9 +1,20 @@
 """Drawings of the book, each a function that returns a themed inline SVG `Figure`."""
 
+from .descriptor_explorer import descriptor_explorer
+from .descriptor_pictures import bank_picture, leading_and_stride, swizzle_dump
 from .figure import Figure
+from .fragment_explorer import fragment_explorer
+from .fragment_pictures import accumulator_fragment, stmatrix_matrices, store_sectors
 from .fragments import ldmatrix_addresses, mma_fragment
 from .hierarchy import hierarchy
 from .instructions import issue_order, tile_to_instructions
+from .layouts import (
+    layout_composition,
+    layout_division,
+    layout_grid,
+    layout_memory,
+    thread_values,
+)
 from .operands import operand_path, operand_traffic
 from .run_timeline import run_timeline
 from .timeline import timeline
@@ -11,13 +22,26 @@ from .warpgroup import warpgroup_tile
 
 __all__ = [
     "Figure",
+    "accumulator_fragment",
+    "bank_picture",
+    "descriptor_explorer",
+    "fragment_explorer",
     "hierarchy",
     "issue_order",
     "ldmatrix_addresses",
+    "layout_composition",
+    "layout_division",
+    "layout_grid",
+    "layout_memory",
+    "leading_and_stride",
     "mma_fragment",
     "operand_path",
     "operand_traffic",
     "run_timeline",
+    "stmatrix_matrices",
+    "store_sectors",
+    "swizzle_dump",
+    "thread_values",
     "tile_to_instructions",
     "timeline",
     "warpgroup_tile",

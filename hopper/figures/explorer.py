@@ -39,6 +39,7 @@ class Explorer:
     data      what the script needs, as JSON; computed by ``hopper``, never by hand
     controls  HTML of the controls, hidden until the script shows them
     after     HTML between the drawing and the caption
+    before    HTML between the controls and the line that says what is pointed at
     """
 
     name: str
@@ -46,6 +47,7 @@ class Explorer:
     data: Mapping[str, Any]
     controls: str
     after: str = ""
+    before: str = field(default="", kw_only=True)
     styled: bool = field(default=True, kw_only=True)
 
     def _repr_html_(self) -> str:
@@ -58,7 +60,7 @@ class Explorer:
             + f"<style>{static_text('explorer.css')}{own}</style>"
             + f'<figure class="wb-figure wb-explorer wb-{kind}">'
             + f'<div class="wb-explorer-controls" role="group" aria-label="{title}: controls" '
-            + f"hidden>{self.controls}</div>"
+            + f"hidden>{self.controls}</div>{self.before}"
             + '<p class="wb-explorer-now" role="status" hidden></p>'
             + f'<div class="wb-explorer-drawing">{self.figure.svg}</div>{self.after}'
             + f'<figcaption style="{_CAPTION_STYLE}"><strong>{title}.</strong> {caption}'

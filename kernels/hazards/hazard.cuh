@@ -72,12 +72,6 @@ __device__ inline void bulk_wait_group_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// `count` arrivals at a barrier of the thread's own block.
-__device__ inline void mbarrier_arrive(unsigned long long* barrier, unsigned count = 1) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;"
-               :: "r"(shared_address(barrier)), "r"(count) : "memory");
-}
-
 // An arrival at the barrier at this place in the block of another rank.
 __device__ inline void mbarrier_arrive_at_rank(unsigned long long* barrier, unsigned rank) {
   asm volatile(

@@ -13,6 +13,12 @@ __device__ inline void mbarrier_init(unsigned long long* barrier, unsigned arriv
                :: "r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
+// `count` arrivals at a barrier of the thread's own block.
+__device__ inline void mbarrier_arrive(unsigned long long* barrier, unsigned count = 1) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;"
+               :: "r"(shared_address(barrier)), "r"(count) : "memory");
+}
+
 // One arrival, and `bytes` more bytes to wait for in the current phase.
 __device__ inline void mbarrier_arrive_expect_tx(unsigned long long* barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
