@@ -3,8 +3,9 @@
 `{wgmma-table} types` lists the types with their K and N, `options` what they can be told, `shapes`
 every N with its registers, `operands` where A and B may be and how they may lie, `constants` what
 follows scale-d, `modes` the codes of the swizzles, `alignments` what they do to addresses,
-`offsets` where a descriptor's two offsets lead, `advance` how far it is to the next instruction along K, and
-`steps` how many instructions a row of a swizzled tile feeds. A test asks ptxas about their cells.
+`offsets` where a descriptor's two offsets lead, `advance` how far it is to the next instruction
+along K, and `steps` how many instructions a row of a swizzled tile feeds. A test asks ptxas about
+their cells.
 """
 
 from dataclasses import dataclass
