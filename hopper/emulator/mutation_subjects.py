@@ -19,6 +19,7 @@ import numpy
 from hopper.compile import Program, compile_cuda, kernel_names
 from hopper.conformance import Tiled
 from hopper.emulator import Emulator, Run
+from hopper.emulator.hazard_inputs import Shape
 from hopper.emulator.hazard_kernels import HAZARD_KERNELS, HazardKernel
 from hopper.experiments.shared_reads import mode_arguments
 from hopper.facts import stated_facts
@@ -139,6 +140,18 @@ def _rs_wgmma(program: Program) -> Trial:
     return Trial((1, 1, 1), (128, 1, 1), 0, args, ((d, right),))
 
 
+def _protocol_loop(program: Program) -> Trial:
+    """C (128, N) fp32: fp16 A by TMA, int8 B by threads, five steps through two stages."""
+    facts = program.facts
+    depth = 5 * facts.tile_k
+    b = numpy.random.default_rng(0).integers(-3, 4, (facts.tile_n, depth)).astype("int8")
+    a = numpy.random.default_rng(1).integers(-3, 4, (128, depth)).astype("float16")
+    right = a.astype("float32") @ b.astype("float32").T
+    c = _blank(right.shape, "float32")
+    args = (TensorMap(a, facts.a_box), b, c, numpy.int32(depth))
+    return Trial((2, 1, 1), (facts.threads, 1, 1), 0, args, ((c, right),))
+
+
 def _store_tile(program: Program) -> Trial:
     """C (blocks, 64, N) fp16, from the accumulators of each block's threads."""
     blocks, n = 2, program.facts.tile_n
@@ -231,12 +244,17 @@ def _ceiling(rounds: int, program: Program) -> Trial:
     return Trial((blocks, 1, 1), block, facts.shared_bytes, args, outputs)
 
 
+#: Two copies of a twin, so that a block's coordinates in a tensor are not all zero.
+_TWO = Shape(cells=2)
+
+
 def _twin(broken: HazardKernel, program: Program) -> Trial:
     """The corrected twin of a kernel with one broken rule."""
-    values = broken.arguments()
+    case = broken.case(True, _TWO)
+    values = case.arguments()
     args = [_mapped(value, values) if isinstance(value, Tiled) else value for value in values]
-    outputs = ((values[broken.output], broken.expected()),)
-    return Trial(broken.grid, broken.block, broken.shared_bytes, args, outputs)
+    outputs = ((values[broken.output], broken.expected(_TWO)),)
+    return Trial(case.grid, case.block, case.shared_bytes, args, outputs)
 
 
 def _mapped(tiled: Tiled, values: list) -> TensorMap:
@@ -277,6 +295,9 @@ SUBJECTS: dict[str, Subject] = {
             {"TILE_N": 8, "OPERAND_BITS": 8, "A_FROM_REGISTERS": 1},
         ),
         Subject("rs_wgmma", "rs_wgmma.cu", "rs_wgmma", (_rs_wgmma,), {"TILE_N": 16, "STAGES": 2}),
+        Subject(
+            "protocol_loop", "protocol_loop.cu", "protocol_loop", (_protocol_loop,), {"TILE_N": 16}
+        ),
         *(
             Subject(
                 f"store_tile, {way}",
