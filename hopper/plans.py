@@ -40,6 +40,7 @@ PLANS: dict[str, KernelPlan] = {
     "fragment_map": KernelPlan(),
     "layout_copy": KernelPlan(),
     "one_wgmma": KernelPlan(),
+    "protocol_loop": KernelPlan(),
     "tma_swizzle": KernelPlan(),
     "wgmma_modes": KernelPlan(),
     "rs_wgmma": KernelPlan(),

@@ -76,6 +76,12 @@ def _rs(n: int) -> list:
     return [a, scale, b, blank((64, n), numpy.float32)]
 
 
+def _protocol(n: int) -> list:
+    a, _ = Problem(128, n, 320, seed=n).inputs()
+    b = numpy.random.default_rng(n).integers(-128, 128, (n, 320), numpy.int8)
+    return [Tiled(a, (64, TILE_K)), b, blank((128, n), numpy.float32), numpy.int32(320)]
+
+
 def _store(n: int) -> list:
     held = Problem(256, 1, n // 2, seed=n).inputs()[0].astype(numpy.float32)
     clocks = numpy.zeros(16, numpy.int64)  # not compared: the emulator has no clock
@@ -165,6 +171,12 @@ CASES = (
         Case(f"rs_wgmma.{n}", "rs_wgmma.cu", "rs_wgmma", partial(_rs, n), (3,),
              defines={"TILE_N": n})
         for n in (8, 64, 96)
+    ),
+    *(
+        Case(f"protocol_loop.{n}.{repeat}", "protocol_loop.cu", "protocol_loop",
+             partial(_protocol, n), (2,), grid=(2, 1, 1), block=(256, 1, 1),
+             defines={"TILE_N": n, "REPEAT": repeat})
+        for n, repeat in ((8, 1), (64, 1), (112, 2))
     ),
     *(
         Case(f"store_tile.{way}.{n}", "store_tile.cu", "store_tile", partial(_store, n), (1,),

@@ -40,6 +40,7 @@ def registered() -> tuple[Experiment, ...]:
         fragments,
         layouts,
         measuring,
+        protocol,
         shared_reads,
         v0_mma_sync,
         warpgroup,
@@ -53,6 +54,7 @@ def registered() -> tuple[Experiment, ...]:
         *layouts.EXPERIMENTS,
         *descriptors.EXPERIMENTS,
         *shared_reads.EXPERIMENTS,
+        *protocol.EXPERIMENTS,
     )
 
 
