@@ -15,7 +15,15 @@ from hopper.backends import backend, find_hopper
 from hopper.compile import advisories, compile_kernel
 from hopper.errors import CheckError, CompileError, ProblemError
 from hopper.experiments import experiments_of, layouts
-from hopper.layout import Layout, blocked_product, matrices, parse, row_major
+from hopper.layout import (
+    Layout,
+    blocked_product,
+    logical_divide,
+    matrices,
+    parse,
+    row_major,
+    zipped_divide,
+)
 from hopper.layout.copying import COPIES, TILE, Copy, copy
 
 from hopper.schema import Probe, Sweep, parse as parsed  # isort: skip
@@ -50,11 +58,15 @@ def test_reading_aloud_names_each_wrong_number(capsys):
     assert told(capsys, exercises.read_aloud, *right).count("is right") == 6
     names = ["lanes_in_a_row", "columns_to_the_next_lane", "rows_a_warp_steps", "neighbours"]
     names += ["rows_to_the_other_half", "columns_to_the_next_four"]
+    parts = ["first part of mode 0, 4:128"] * 2 + ["third part of mode 0, 4:16"]
+    parts += ["first part of mode 1, 2:64", "second part of mode 1, 2:8"]
+    parts += ["third part of mode 1, 8:512"]
     for place, name in enumerate(names):
         wrong = (*right[:place], right[place] + 1, *right[place + 1 :])
         lines = told(capsys, exercises.read_aloud, *wrong).splitlines()
         assert [line for line in lines if "not yet" in line] == [lines[place]]
         assert lines[place].startswith(name)
+        assert lines[place].endswith(f"look at the {parts[place]}")
     out = told(capsys, exercises.read_aloud, 4, 128, 16, 2, 8, 512)
     assert "128 is the stride; a column is 64" in out and "512 is the stride" in out
 
@@ -71,7 +83,11 @@ def test_what_is_read_aloud_is_the_accumulator():
     ("answer", "named"),
     [
         ("((8,8),(8,8)):((8,64),(1,512))", "row 8, k 0 goes to 64; it belongs at 512"),
+        ("((8,8),(8,8)):((8,64),(1,512))", "stacked core matrices along the rows"),
         ("(64,64):(64,1)", "row 1, k 0 goes to 64; it belongs at 8"),
+        ("(64,64):(64,1)", "that is row-major, without core matrices"),
+        ("(64,(8,8)):(64,(1,8))", "that is row-major"),
+        ("(64,64):(1,64)", "that is column-major"),
         ("(64,32):(64,1)", "64 × 32 coordinates; two modes of 64"),
         ("4096:1", "a plain layout of two modes"),
         ("Sw<3,3,3> o (64,64):(64,1)", "a plain layout of two modes"),
@@ -96,6 +112,7 @@ def test_a_tile_written_in_another_way_is_right(capsys):
     ("answer", "named"),
     [
         ("(4,4):(16,4)", "coordinate (2,0) goes to 32; it belongs at 1"),
+        ("(4,4):(16,4)", "after two steps the first mode of A is used up; the next goes into 4:1"),
         ("(2,8):(1,2)", "sizes [2, 8]"),
     ],
 )
@@ -163,6 +180,30 @@ def test_sectors_are_those_of_the_definition(name, columns):
 def test_the_ways_waste_what_the_chapter_says():
     wasted = [way.waste(16384) for way in COPIES.values()]
     assert wasted == [1, 1, 2, 4, 8]
+
+
+def test_only_columns_touch_sectors_that_other_warps_need():
+    touched = []
+    for way in COPIES.values():
+        words = way.offsets(16384)(numpy.arange(32)[:, None], numpy.arange(16))
+        touched.append(len(numpy.unique(words * 4 // 32)))
+    assert touched == [64, 64, 64, 64, 256]
+
+
+@pytest.mark.parametrize(
+    ("tiler", "named"),
+    [
+        ((2, 3), r"\(4,8\):\(8,1\) cut into tiles \(2,3\): tiles of 3 do not fill the 8 elements"),
+        ((parse("2:2"), 3), r"\(4,8\):\(8,1\) cut into tiles \(2:2,3\): tiles of 3"),
+        (5, r"\(4,8\):\(8,1\) cut into tiles 5: tiles of 5 do not fill the 32"),
+        ((2, 2, 2), r"cut into tiles \(2,2,2\): tiler .*3 parts"),
+        ((2, parse("4:4")), r"cut into tiles \(2,4:4\): 8:1 ∘ "),
+    ],
+)
+def test_tiles_that_do_not_fill_a_matrix_are_named_with_it(tiler, named):
+    for divide in (logical_divide, zipped_divide):
+        with pytest.raises(ProblemError, match=named):
+            divide(row_major((4, 8)), tiler)
 
 
 @pytest.mark.parametrize("name", COPIES)
@@ -412,6 +453,8 @@ def test_threads_and_values_are_those_of_the_layout():
 
 def test_a_composition_and_a_division_show_what_they_compute():
     rows = pictures()["composition"].rows
+    assert pictures()["composition"].caption == "One colour for each step of B's second mode."
+    assert figures.layout_composition(Layout(6), Layout(3, 2)).caption == ""
     assert rows[:4] == (("0", "0", "0"), ("1", "3", "24"), ("2", "6", "2"), ("3", "9", "26"))
     assert pictures()["division"].rows[1] == ("tile 1", "16, 24, 17, 25, 18, 26, 19, 27")
 

@@ -18,6 +18,9 @@ _READING = {
     "rows_to_the_other_half": "rows from a thread's first pair to its second",
     "columns_to_the_next_four": "columns from a thread's first four values to the next four",
 }
+#: Where READ says each: (mode, part of it).
+_PARTS = dict(zip(_READING, ((0, 0), (0, 0), (0, 2), (1, 0), (1, 1), (1, 2)), strict=True))
+_ORDINALS = ("first", "second", "third")
 
 
 def read_aloud(
@@ -61,7 +64,12 @@ def read_aloud(
         elif answer == right[name] * _COLUMN:
             print(f"{name}: not yet: {answer} is the stride; a column is {_COLUMN} of it")
         else:
-            print(f"{name}: not yet: {answer} is not {_READING[name]}")
+            mode, part = _PARTS[name]
+            looked = READ[mode][part]
+            print(
+                f"{name}: not yet, {_READING[name]}: look at the {_ORDINALS[part]} part of mode "
+                f"{mode}, {looked}"
+            )
 
 
 def _modes(layout: Layout) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -70,6 +78,12 @@ def _modes(layout: Layout) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 #: What is written down: the tile of one_wgmma's exercise, 64 rows, 64 fp16 deep.
 WRITTEN = matrices.core_matrices(64, 64)
+_WRITTEN_SLIPS = {
+    "((8,8),(8,8)):((8,64),(1,512))": "you stacked core matrices along the rows; here they lie "
+    "side by side along K",
+    "(64,64):(64,1)": "that is row-major, without core matrices",
+    "(64,64):(1,64)": "that is column-major, without core matrices",
+}
 
 
 def core_matrix_layout(text: str | None) -> None:
@@ -81,13 +95,16 @@ def core_matrix_layout(text: str | None) -> None:
         sizes = " × ".join(str(mode.size) for mode in layout)
         print(f"not yet: {layout} has {sizes} coordinates; two modes of 64 each are wanted")
         return
-    if not _same(layout, WRITTEN, "row {}, k {}"):
+    if not _same(layout, WRITTEN, "row {}, k {}", _WRITTEN_SLIPS):
         return
     print(f"right: {layout} is where one_wgmma stores all {layout.size} elements")
 
 
 #: What is composed by hand.
 LEFT, RIGHT = parse("(8,4):(4,1)"), parse("(4,4):(4,1)")
+_COMPOSED_SLIPS = {
+    "(4,4):(16,4)": "after two steps the first mode of A is used up; the next goes into 4:1",
+}
 
 
 def compose_by_hand(text: str | None) -> None:
@@ -100,7 +117,7 @@ def compose_by_hand(text: str | None) -> None:
     if sizes[0] != sizes[1]:
         print(f"not yet: its modes have sizes {sizes[0]}; those of {RIGHT} are {sizes[1]}")
         return
-    if not _same(layout, both, "coordinate ({},{})"):
+    if not _same(layout, both, "coordinate ({},{})", _COMPOSED_SLIPS):
         return
     how = "" if layout == both else f" (composition writes {both})"
     print(f"right: {layout} takes each coordinate where {LEFT} ∘ {RIGHT} does{how}")
@@ -175,12 +192,18 @@ def _read(text: str | None) -> Layout | None:
     return found
 
 
-def _same(layout: Layout, right: Layout, named: str) -> bool:
-    """Whether two layouts of two modes are one function; the first difference is printed."""
+def _same(layout: Layout, right: Layout, named: str, slips: dict[str, str]) -> bool:
+    """Whether two layouts of two modes are one function; the first difference is printed.
+
+    ``slips``: what to say of answers that are the same function as one of these.
+    """
     rows = layout[0].size
     different = numpy.flatnonzero(layout.offsets != right.offsets)
     if len(different):
         at = int(different[0])
         place = named.format(at % rows, at // rows)
         print(f"not yet: {place} goes to {layout(at)}; it belongs at {right(at)}")
+    for slip, said in slips.items():
+        if numpy.array_equal(layout.offsets, parse(slip).offsets):
+            print(said)
     return not len(different)

@@ -203,7 +203,9 @@ def layout_composition(a: Layout, b: Layout, *, title: str | None = None) -> Fig
         f"elements {_listed(picked)} of A, {a}, whose offsets are {_listed(both.offsets)}. The "
         f"composition is {both}."
     )
-    figure = sheet.figure(low + 44, title=title or f"A ∘ B = {both}", alt=alt)
+    caption = "One colour for each step of B's second mode." if b.rank > 1 else ""
+    name = title or f"A ∘ B = {both}"
+    figure = sheet.figure(low + 44, title=name, alt=alt, caption=caption)
     listed = tuple((str(c), str(i), str(int(a(i)))) for c, i in enumerate(picked))
     return replace(figure, columns=("c", "B(c)", "A(B(c))"), rows=listed)
 

@@ -191,10 +191,25 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
     ((tile, rest), (tile, rest), …). Raises ProblemError where tiles do not fill the layout: CuTe
     rounds up, and leaves it to you to guard the elements beyond the end.
     """
+    try:
+        return _divide(layout, tiler)
+    except ProblemError as error:
+        raise ProblemError(f"{layout} cut into tiles {written(tiler)}: {error}") from error
+
+
+def _divide(layout: Layout, tiler: Tiler) -> Layout:
     if isinstance(tiler, tuple):
-        return _by_mode(layout, tiler, logical_divide)
+        return _by_mode(layout, tiler, _divide)
     tile = _layout(tiler)
-    return composition(layout, make_layout(tile, complement(tile, layout.size)))
+    try:
+        return composition(layout, make_layout(tile, complement(tile, layout.size)))
+    except ProblemError as error:
+        if layout.size % tile.size == 0:
+            raise
+        raise ProblemError(
+            f"tiles of {tile.size} do not fill the {layout.size} elements of {layout}; choose a "
+            f"tile whose size divides {layout.size}, or pad the matrix"
+        ) from error
 
 
 def zipped_divide(layout: Layout, tiler: Tiler) -> Layout:
