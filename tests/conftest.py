@@ -20,14 +20,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if why_not() is None else min(4, os.cpu_count() or 1)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A module's tests share fixtures, so one worker runs them; so do all that need the site."""
-    for item in items:
-        group = "site" if "site" in item.fixturenames else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("hopper") and (reason := why_not()):
         pytest.skip(reason)

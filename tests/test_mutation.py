@@ -63,7 +63,7 @@ def test_trials_are_right_break_no_rule_and_execute_every_instruction(name):
 
 def _explained(subject, x) -> bool:
     if x.source is None:  # set up before a loop, and of no line
-        return x.parts[0] in ("mov", "cvta")
+        return x.parts[0] in ("mov", "cvta", "setp")
     text = (KERNELS / subject.source).read_text().splitlines()
     line = text[x.source.outermost.line - 1].strip()
     return any(
