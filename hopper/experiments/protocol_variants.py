@@ -43,7 +43,7 @@ class Step:
     """A step of one of the two loops, or of what follows. ``part``: "bring", "multiply", "end".
 
     ``name``: short, for a page. ``begins``: with what its text in the kernel begins; it ends before
-    what ``until`` begins with, or else with its line. ``shown``: stands in the line that tells most.
+    what ``until`` begins with, or else with its line. ``shown``: is in the line that tells most.
     """
 
     key: str
