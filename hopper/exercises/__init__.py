@@ -8,6 +8,7 @@ from .emulator import broken_rules, executed, fused_sum
 from .fragments import a_bytes, row_sum, stored, who_holds
 from .layouts import compose_by_hand, copy_layout, core_matrix_layout, read_aloud
 from .measuring import acceptance, mistakes
+from .protocol import freed, halved, keep_the_rules, two_in_flight
 from .v0_mma_sync import instructions, ldmatrix_b
 from .v1_wgmma import descriptor, fragment
 from .warpgroup import k_loop
@@ -23,9 +24,12 @@ __all__ = [
     "descriptor",
     "executed",
     "fragment",
+    "freed",
     "fused_sum",
+    "halved",
     "instructions",
     "k_loop",
+    "keep_the_rules",
     "ldmatrix_b",
     "mistakes",
     "n_major",
@@ -33,6 +37,7 @@ __all__ = [
     "read_aloud",
     "row_sum",
     "stored",
+    "two_in_flight",
     "who_holds",
     "wrong_field",
 ]

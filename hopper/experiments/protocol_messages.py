@@ -64,6 +64,10 @@ def _wide(n: int) -> tuple[tuple[str, str], ...]:
     )
 
 
+# Of changed lines: how many are shown, and how many characters of each.
+_LINES, _LONGEST = 5, 36
+
+
 @dataclass(frozen=True)
 class Provoked:
     """A change to CLEAN, why the compiler minds it, and what to do instead."""
@@ -99,7 +103,13 @@ class Provoked:
         """The changed lines in short: "− wgmma_fence(); + …"."""
         before, after = (text.splitlines() for text in (CLEAN, self.source))
         changed = [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
-        return " ".join(f"{'−' if line[0] == '-' else '+'} {line[2:].strip()}" for line in changed)
+        shown = [f"{'−' if line[0] == '-' else '+'} {_short(line[2:])}" for line in changed]
+        return " ".join(shown[:_LINES] + ["…"] * (len(shown) > _LINES))
+
+
+def _short(line: str) -> str:
+    text = line.strip().replace("wgmma_f32_f16_f16<", "wgmma<")
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 #: In the order of the page: registers touched, too many of them, calls, and the rest.
@@ -189,6 +199,13 @@ def pipeline(program: Program) -> str:
     return ", ".join(_counted(found))
 
 
+def is_serialised(program: Program) -> bool:
+    """Whether every product closes a group of its own and is waited for before the next."""
+    found = pipeline(program).split(", ")
+    products = [at for at, word in enumerate(found) if word.startswith("HGMMA")]
+    return all(found[at : at + 2] == ["HGMMA ·", "wait ≤ 0"] for at in products)
+
+
 def _counted(words: list[str]) -> Iterator[str]:
     """Equal neighbours as one, with their number."""
     at = 0
@@ -218,6 +235,8 @@ def known_texts() -> tuple[str, ...]:
 
 
 def reason(message: str) -> str:
-    """Of a message: what wgmmas are serialised due to, without the name of the function."""
-    text = message.rpartition("serialized due to ")[2]
-    return re.sub(r" (in|for) the function '[^']*'$", "", text)
+    """Of a message: what wgmmas are serialised due to, or what it says, without the function."""
+    text = message.rpartition("serialized due to ")[2].removeprefix("Potential Performance Loss: ")
+    return re.sub(
+        r"( in around line \d+ by compiler .*)?( (in|for)( the)? function '[^']*')?$", "", text
+    )

@@ -16,6 +16,8 @@ from .layouts import (
     thread_values,
 )
 from .operands import operand_path, operand_traffic
+from .protocol_explorer import protocol_explorer
+from .protocol_steps import protocol_steps
 from .run_timeline import run_timeline
 from .timeline import timeline
 from .warpgroup import warpgroup_tile
@@ -37,6 +39,8 @@ __all__ = [
     "mma_fragment",
     "operand_path",
     "operand_traffic",
+    "protocol_explorer",
+    "protocol_steps",
     "run_timeline",
     "stmatrix_matrices",
     "store_sectors",
