@@ -175,9 +175,9 @@ CASES = (
             ("tma_multicast", Ring(3, 16, False)))
     ),
     *(
-        Case(f"tma_reduce.{way}", "tma_reduce.cu", "tma_reduce", _tma_reduce, (2,),
+        Case(f"tma_reduce.{number}", "tma_reduce.cu", "tma_reduce", _tma_reduce, (2,),
              grid=(2, 2, 5), block=(128 if number else 32, 1, 1), defines={"WAY": number})
-        for way, number in REDUCTIONS.items()
+        for number in REDUCTIONS.values()
     ),
     *(
         Case(f"bank_conflicts.{words}.{ldmatrix}", "bank_conflicts.cu", "bank_conflicts",

@@ -149,6 +149,7 @@ def probe_mismatch(gpu: HopperGpu, program: Program) -> Probe:
 
 #: Words of a side of a square matrix: 1 GB, and 16 MB, which the L2 cache holds.
 RING_SIDES = {"memory": 16384, "L2": 2048}
+CHECKED = (1000, 1220)  # rows and words of what is compared first, boxes clipped at both edges
 RING_BYTES = 1 << 30  # that a launch brings at least
 BOX_KB = (2, 4, 8, 16, 32)
 STAGES = (1, 2, 3, 4, 6, 8, 12)
@@ -160,7 +161,7 @@ TURNS = 4000  # boxes that a single block reads for the time of a turn
 
 def check_ring(gpu: HopperGpu, ring: Ring) -> Program:
     """The variant, once it has read a matrix with clipped edges right. Raises CheckError."""
-    program, matrix, blocks = ring.compile(), random_words(1000, 1220), gpu.sm_count // 2 * 2
+    program, matrix, blocks = ring.compile(), random_words(*CHECKED), gpu.sm_count // 2 * 2
     boxes = 3 * ring.tiles(matrix)[1] + 5
     start, *outputs = ring.launch(gpu, program, gpu.array(matrix), boxes, blocks)
     start()

@@ -12,8 +12,8 @@ __device__ inline void tma_store_2d(const TensorMap* map, const void* source, in
                :: "l"(map), "r"(shared_address(source)), "r"(column), "r"(row) : "memory");
 }
 
-// The same, but each element is added to the one in global memory: in the L2 cache, by the type that
-// the map names, atomically for each element.
+// The same, but each element is added to the one in global memory, atomically, by the arithmetic of
+// the type that the map names.
 __device__ inline void tma_reduce_add_2d(const TensorMap* map, const void* source, int row,
                                          int column) {
   asm volatile(
