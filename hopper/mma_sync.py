@@ -7,6 +7,7 @@ Fragments for mma.m16n8k16 with floating point type". The swizzle is the one of 
 
 from dataclasses import dataclass
 
+from hopper.banks import wavefronts
 from hopper.swizzle import swizzled
 
 LANES = 32
@@ -17,8 +18,6 @@ CHUNK_BYTES = 16
 LDMATRIX_X4_BYTES = 4 * MATRIX_ROWS * CHUNK_BYTES
 #: Bytes of A and B that one mma.m16n8k16 names, in fp16.
 MMA_OPERAND_BYTES = 2 * (MMA_M + MMA_N) * MMA_K
-#: 32 banks of 4 bytes (CUDA C++ Programming Guide, shared memory).
-BANKS, BANK_BYTES = 32, 4
 
 
 def swizzled_128b(address: int) -> int:
@@ -53,17 +52,8 @@ def fragment_d(lane: int, element: int) -> tuple[int, int]:
 
 
 def turns(addresses: list[int]) -> int:
-    """Turns that shared memory needs to read 16 bytes at each address: words of the busiest bank.
-
-    Different words of one bank are read one after the other; the same word is read once.
-    """
-    words = {
-        address // BANK_BYTES + word
-        for address in addresses
-        for word in range(CHUNK_BYTES // BANK_BYTES)
-    }
-    banks = [word % BANKS for word in words]
-    return max(banks.count(bank) for bank in set(banks))
+    """Turns that shared memory needs to read one matrix: 16 bytes at each of eight addresses."""
+    return wavefronts(addresses, CHUNK_BYTES)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy
 import pytest
+from figure_pages import as_a_notebook, visiting, write_pages
 from playwright.sync_api import Browser, Locator, Page
-from site_building import Site
 from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
-from test_browser_timeline import PAGE, STYLES
 from test_descriptor_mistakes import corpus
 
 from hopper import banks, figures
@@ -44,27 +43,13 @@ def folder(tmp_path_factory) -> Path:
             figures.descriptor_explorer(major="MN", rows=128, swizzle=64, step=2),
         )
     ]
-    target = tmp_path_factory.mktemp("descriptors")
-    page = PAGE.format(styles=STYLES, figures="".join(shown))
-    (target / "page.html").write_text(page, encoding="utf-8")
-    empty = PAGE.format(styles=STYLES, figures='<div id="output"></div>')
-    (target / "empty.html").write_text(empty, encoding="utf-8")
-    (target / "output.html").write_text(shown[0], encoding="utf-8")
-    return target
+    return write_pages(tmp_path_factory.mktemp("descriptors"), "Descriptors", shown)
 
 
 @pytest.fixture
 def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    opened = []
-
-    def start(**options) -> Visit:
-        opened.append(Visit(browser, Site(folder, 0, ""), **options))
-        return opened[-1]
-
-    yield start
-    for one in opened:
-        assert one.complaints == []
-        one.context.close()
+    with visiting(browser, folder) as start:
+        yield start
 
 
 @pytest.fixture
@@ -411,22 +396,8 @@ def test_figures_on_one_page_do_not_disturb_each_other(visit):
 
 
 def test_it_starts_where_a_notebook_inserts_it(visit, folder):
-    """JupyterLab sets an output's HTML and makes its scripts anew, before it attaches them."""
     page = visit().open("empty")
-    page.evaluate(
-        """html => {
-            const host = document.createElement("div");
-            host.innerHTML = html;
-            for (const old of [...host.querySelectorAll("script")]) {
-                const made = document.createElement("script");
-                for (const { name, value } of old.attributes) made.setAttribute(name, value);
-                made.textContent = old.textContent;
-                old.replaceWith(made);
-            }
-            document.getElementById("output").append(host);
-        }""",
-        (folder / "output.html").read_text(),
-    )
+    as_a_notebook(page, folder)
     one = figure(page)
     control(one, "step").select_option("1")
     assert value(one) == Placement(64, 64).descriptor(0x400, 1).encode()

@@ -8,53 +8,29 @@ from pathlib import Path
 
 import numpy
 import pytest
+from figure_pages import as_a_notebook, visiting, write_pages
 from playwright.sync_api import Browser, Locator, Page
-from site_building import Site
 from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
 
 from hopper import figures, fragment
 from hopper.figures.fragment_explorer import KINDS
 from hopper.instruction import INTEGER_N
-from hopper.paths import ROOT
 
 pytestmark = pytest.mark.browser
-
-STYLES = "".join((ROOT / "_static" / name).read_text() for name in ("palette.css", "book.css"))
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Fragments</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>{styles}
-body {{ margin: 16px; max-width: 760px; color: var(--wb-ink);
-background: var(--wb-paper) }}</style>
-<script>document.documentElement.dataset.theme =
-matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";</script></head>
-<body><main class="bd-article"><h1>Fragments</h1>{figures}</main></body></html>"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A page with two explorers."""
     shown = [figures.fragment_explorer(*given)._repr_html_() for given in ((64, 0), (256, 101))]
-    target = tmp_path_factory.mktemp("fragments")
-    page = PAGE.format(styles=STYLES, figures="".join(shown))
-    (target / "page.html").write_text(page, encoding="utf-8")
-    empty = PAGE.format(styles=STYLES, figures='<div id="output"></div>')
-    (target / "empty.html").write_text(empty, encoding="utf-8")
-    (target / "output.html").write_text(shown[0], encoding="utf-8")
-    return target
+    return write_pages(tmp_path_factory.mktemp("fragments"), "Fragments", shown)
 
 
 @pytest.fixture
 def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    visits = []
-
-    def start(**options) -> Visit:
-        visits.append(Visit(browser, Site(folder, 0, ""), **options))
-        return visits[-1]
-
-    start.folder = folder
-    yield start
-    for one in visits:
-        assert one.complaints == []
-        one.context.close()
+    with visiting(browser, folder) as start:
+        start.folder = folder
+        yield start
 
 
 def opened(visit: Callable[..., Visit], **options) -> Page:
@@ -388,22 +364,8 @@ def test_without_a_script_the_drawing_and_its_words_remain(visit):
 
 
 def test_it_starts_where_a_notebook_inserts_it(visit, folder):
-    """JupyterLab sets an output's HTML and makes its scripts anew, before it attaches them."""
     page = visit().open("empty")
-    page.evaluate(
-        """html => {
-            const host = document.createElement("div");
-            host.innerHTML = html;
-            for (const old of [...host.querySelectorAll("script")]) {
-                const made = document.createElement("script");
-                for (const { name, value } of old.attributes) made.setAttribute(name, value);
-                made.textContent = old.textContent;
-                old.replaceWith(made);
-            }
-            document.getElementById("output").append(host);
-        }""",
-        (folder / "output.html").read_text(),
-    )
+    as_a_notebook(page, folder)
     figure = explorer(page)
     cell(figure, "(1, 1) ").click()
     assert now(figure).startswith("(1, 1) of D")
