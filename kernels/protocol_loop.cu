@@ -3,7 +3,7 @@
 //   C (M, TILE_N) fp32 = A (M, K) fp16 · B (TILE_N, K)ᵀ int8, all row-major.
 //
 // What it teaches: what fence, mma, commit and wait order, and what they leave to mbarriers and to
-// fence.proxy.async. A tile of A comes by TMA; B is int8 in memory and is converted to fp16 by threads,
+// fence.proxy.async. A tile of A comes by TMA; B is int8 in memory, and threads convert it to fp16,
 // so its tile is written by ordinary stores. One group of wgmmas runs while the next tiles come.
 //
 // M is a multiple of 64, K of 64 and not 0. REPEAT: how often a group multiplies its tiles; 1 for
@@ -43,8 +43,8 @@ __device__ inline void store_b(half* tile, const signed char* b, int k, int thre
   for (int i = thread; i < TILE_N * 16; i += 128) {
     const int row = i / 16, piece = i % 16 / 2, half_piece = i % 2;
     const char4 four = *reinterpret_cast<const char4*>(b + row * k + i % 16 * 4);
-    uint2* place = reinterpret_cast<uint2*>(tile + row * TILE_K) + (piece ^ row % 8) * 2 + half_piece;
-    *place = make_uint2(pack_half2(four.x, four.y), pack_half2(four.z, four.w));
+    uint2* pieces = reinterpret_cast<uint2*>(tile + row * TILE_K);  // halves of 16 bytes
+    pieces[(piece ^ row % 8) * 2 + half_piece] = make_uint2(pack_half2(four.x, four.y), pack_half2(four.z, four.w));
   }
 }
 // [/convert]
@@ -94,9 +94,9 @@ protocol_loop(const __grid_constant__ TensorMap map_a, const signed char* b, flo
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < REPEAT * TILE_K / 16; ++i)
-      wgmma_f32_f16_f16<TILE_N>::ss(d, descriptor_k_major_128b(tile_a[stage] + i % 4 * 16),
-                                    descriptor_k_major_128b(tile_b[stage] + i % 4 * 16),
-                                    /*scale_d=*/step + i > 0);
+      wgmma_f32_f16_f16<TILE_N>::ss(
+          d, descriptor_k_major_128b(tile_a[stage] + i % 4 * 16),
+          descriptor_k_major_128b(tile_b[stage] + i % 4 * 16), /*scale_d=*/step + i > 0);
     wgmma_commit_group();
     wgmma_wait_group<1>();  // all groups but this one have retired
     if (step > 0 && lane == 0) mbarrier_arrive(&empty[(step - 1) % STAGES]);

@@ -37,6 +37,12 @@ CONFIGURATIONS = {
     "rs_wgmma": [{}, {"TILE_N": 8}],
     "store_tile": [{"TILE_N": n, "WAY": way} for n in (64, 256) for way in (1, 2)],
     "descriptor_probe": [{"TEST_A": a, "MN_MAJOR": mn} for a in (0, 1) for mn in (0, 1)],
+    "tma_copy": [{"SWIZZLE": span} for span in (0, 32, 64, 128)],
+    "tma_multicast": [{}, {"CLUSTER_SCOPE": 0}, {"MULTICAST": 0}],
+    "tma_reduce": [{"WAY": way} for way in (0, 1, 2)],
+    "tma_ring": [
+        {"STAGES": stages, "BOX_M": rows} for stages, rows in ((1, 16), (4, 64), (12, 128))
+    ],
     "tma_swizzle": [{}],
     "wgmma_modes": [
         {"TILE_N": n, "A_MN": a, "B_MN": b} for n, a, b in ((64, 0, 0), (128, 1, 1), (256, 0, 1))
@@ -62,6 +68,10 @@ CONFIGURATIONS = {
 EXPECTED = {
     "bank_conflicts": ["LDS", "STS", "CS2R"],
     "descriptor_probe": ["HGMMA", "FENCE", "STS"],
+    "tma_copy": ["ELECT", "UTMALDG", "UTMASTG", "UTMACMDFLUSH", "SYNCS"],
+    "tma_multicast": ["ELECT", "UTMALDG", "UCGABAR", "SYNCS", "LDS"],
+    "tma_reduce": ["UTMALDG", "SYNCS"],
+    "tma_ring": ["ELECT", "UTMALDG", "SYNCS", "LDS"],
     "tma_swizzle": ["UTMALDG", "SYNCS", "STS", "LDS"],
     "wgmma_modes": ["HGMMA", "FENCE", "STS", "CS2R"],
     "ceiling": ["HGMMA", "UTMALDG", "SYNCS", "CS2R"],

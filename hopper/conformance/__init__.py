@@ -42,7 +42,8 @@ class Case:
 
     ``source``: file below ``kernels/``; ``kernel``: its ``extern "C"`` name. ``arguments``: makes
     fresh arguments in the kernel's order: NumPy arrays, ``Tiled``, NumPy scalars. ``outputs``:
-    positions of the arrays that are compared; they start as 0xFF bytes or as inputs.
+    positions of the arrays that are compared, or of a ``Tiled`` over an array of its own; they
+    start as 0xFF bytes or as inputs.
     ``shared_bytes``: dynamic shared memory. The result must not depend on timing.
     """
 
@@ -91,7 +92,12 @@ def emulate(case: Case, emulator: Emulator | None = None) -> tuple[list[numpy.nd
         shared_bytes=case.shared_bytes,
         args=args,
     )
-    return [values[position] for position in case.outputs], run
+    return [_array(args[position]) for position in case.outputs], run
+
+
+def _array(argument):
+    """The array of an argument that is one, or a tensor map over one."""
+    return argument.array if isinstance(argument, TensorMap) else argument
 
 
 def run_on_gpu(case: Case, gpu) -> list[numpy.ndarray]:
@@ -116,14 +122,15 @@ def launch_in_place(case: Case, gpu) -> Callable[[], list]:
         gpu.array(value) if isinstance(value, numpy.ndarray) and value.ndim else value
         for value in values
     ]
-    first = {position: there[position].copy() for position in case.outputs}
     maps = [
         _mapped(value, there, gpu.array) if isinstance(value, Tiled) else None for value in there
     ]
+    outputs = [_array(maps[position] or there[position]) for position in case.outputs]
+    first = [output.copy() for output in outputs]
 
     def launch() -> list:
-        for position, array in first.items():
-            there[position][...] = array
+        for output, array in zip(outputs, first, strict=True):
+            output[...] = array
         # A map keeps its array alive, and what is encoded does not: the maps must stay.
         args = [
             gpu.tensor_map(described) if described else value
@@ -131,7 +138,7 @@ def launch_in_place(case: Case, gpu) -> Callable[[], list]:
         ]
         gpu.launch(program, case.grid, case.block, args, case.shared_bytes)
         gpu.synchronize()
-        return [there[position] for position in case.outputs]
+        return outputs
 
     return launch
 

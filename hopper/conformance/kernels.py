@@ -10,6 +10,7 @@ import numpy
 from hopper.conformance import Case, Tiled, blank
 from hopper.experiments.descriptors import ROWS, Reader, tile_shape, usual_descriptors
 from hopper.experiments.shared_reads import column, mode_arguments
+from hopper.experiments.tma_launches import REDUCTIONS, Ring, random_words, whole_numbers
 from hopper.gemm import Problem
 from hopper.layout.copying import COPIES
 from hopper.placement import Placement
@@ -101,6 +102,26 @@ def _tma_swizzle(swizzle: int) -> list:
     return [Tiled(tensor, shape, swizzle), blank((8, 1024), numpy.uint16), numpy.int32(1024)]
 
 
+def _tma_copy(swizzle: int, shape: tuple[int, int]) -> list:
+    span = swizzle or 128
+    box = (8192 // span, span // 2)
+    matrix = random_words(*shape).astype(numpy.uint16)
+    return [Tiled(matrix, box, swizzle), Tiled(blank(shape, numpy.uint16), box, swizzle)]
+
+
+def _tma_ring(ring: Ring, blocks: int) -> list:
+    matrix = random_words(70, 72)
+    numbers = [numpy.int32(number) for number in (*ring.tiles(matrix), 23)]
+    outputs = [blank((blocks, 128), numpy.uint32), blank(blocks, numpy.uint64)]
+    return [Tiled(matrix, ring.box, 0), *outputs, *numbers]
+
+
+def _tma_reduce() -> list:
+    planes, out = whole_numbers(5, 70, 40), whole_numbers(70, 40)
+    maps = [Tiled(planes, (1, 64, 32), 0), Tiled(2, (64, 32), 0)]
+    return [*maps, out, numpy.int32(70), numpy.int32(40)]
+
+
 def _bank_conflicts(words: int, ldmatrix: int) -> list:
     offsets = column(128, 0, 128, 5).astype(numpy.int32)
     clocks = numpy.zeros((16, 2), numpy.int64)  # not compared: the emulator has no clock
@@ -135,6 +156,28 @@ CASES = (
         Case(f"tma_swizzle.{swizzle}", "tma_swizzle.cu", "tma_swizzle",
              partial(_tma_swizzle, swizzle), (1,), grid=(8, 1, 1))
         for swizzle in (0, 32, 64, 128)
+    ),
+    *(
+        Case(f"tma_copy.{swizzle}", "tma_copy.cu", "tma_copy",
+             partial(_tma_copy, swizzle, (300, 200)), (1,),
+             grid=(-(-200 // ((swizzle or 128) // 2)), -(-300 // (8192 // (swizzle or 128))), 1),
+             block=(32, 1, 1), defines={"SWIZZLE": swizzle})
+        for swizzle in (0, 32, 64, 128)
+    ),
+    *(
+        Case(f"{kernel}.{ring.stages}.{ring.box_rows}" + ".alone" * (ring.multicast is False),
+             f"{kernel}.cu", kernel, partial(_tma_ring, ring, 4), (1, 2),
+             grid=(4, 1, 1), block=(160, 1, 1), shared_bytes=ring.stages * ring.box_bytes + 128,
+             defines=ring.defines)
+        for kernel, ring in (
+            ("tma_ring", Ring(1, 32)), ("tma_ring", Ring(3, 16)),
+            ("tma_multicast", Ring(1, 32, True)), ("tma_multicast", Ring(3, 16, True)),
+            ("tma_multicast", Ring(3, 16, False)))
+    ),
+    *(
+        Case(f"tma_reduce.{number}", "tma_reduce.cu", "tma_reduce", _tma_reduce, (2,),
+             grid=(2, 2, 5), block=(128 if number else 32, 1, 1), defines={"WAY": number})
+        for number in REDUCTIONS.values()
     ),
     *(
         Case(f"bank_conflicts.{words}.{ldmatrix}", "bank_conflicts.cu", "bank_conflicts",

@@ -22,6 +22,7 @@ from hopper.emulator import Emulator, Run
 from hopper.emulator.hazard_inputs import Shape
 from hopper.emulator.hazard_kernels import HAZARD_KERNELS, HazardKernel
 from hopper.experiments.shared_reads import mode_arguments
+from hopper.experiments.tma_launches import Ring, random_words, whole_numbers
 from hopper.facts import stated_facts
 from hopper.fragment import a_held_by, held_by
 from hopper.gemm import Problem, plan
@@ -190,6 +191,35 @@ def _tma_swizzle(program: Program) -> Trial:
     return Trial((1, 1, 1), (128, 1, 1), 0, args, ((found, right),))
 
 
+def _tma_copy(program: Program) -> Trial:
+    """OUT (70, 72) = IN, 16-bit elements, tiles off both edges."""
+    matrix = random_words(70, 72).astype("uint16")
+    out, box = numpy.zeros_like(matrix), (program.facts.tile_m, program.facts.tile_n)
+    return Trial((2, 2, 1), (32, 1, 1), 0, (TensorMap(matrix, box), TensorMap(out, box)),
+                 ((out, matrix),))  # fmt: skip
+
+
+def _tma_ring(ring: Ring, program: Program) -> Trial:
+    """Sums and bytes of a ring that goes round twice; boxes off both edges."""
+    matrix, boxes, blocks = random_words(20, 40), 9, 2
+    sums, received = numpy.zeros((blocks, 128), "uint32"), numpy.zeros(blocks, "uint64")
+    right = ring.expected(matrix, boxes, blocks)
+    numbers = (numpy.int32(number) for number in (*ring.tiles(matrix), boxes))
+    args = (TensorMap(matrix, ring.box, 0), sums, received, *numbers)
+    outputs = ((sums, right[0]), (received, right[1]))
+    block = (program.facts.threads, 1, 1)
+    return Trial((blocks, 1, 1), block, program.facts.shared_bytes, args, outputs)
+
+
+def _tma_reduce(program: Program) -> Trial:
+    """OUT (70, 40) += two planes, fp32."""
+    planes, out = whole_numbers(2, 70, 40), whole_numbers(70, 40)
+    right = out + planes.sum(axis=0)
+    maps = (TensorMap(planes, (1, 64, 32), 0), TensorMap(out, (64, 32), 0))
+    args = (*maps, out, numpy.int32(70), numpy.int32(40))
+    return Trial((2, 2, 2), (program.facts.threads, 1, 1), 0, args, ((out, right),))
+
+
 def _bank_conflicts(program: Program) -> Trial:
     """Sums of what each thread read, a column of rows of 128 bytes with the swizzle."""
     threads, words, rounds = program.facts.threads, program.facts.tile_k // 2, 3
@@ -318,6 +348,21 @@ SUBJECTS: dict[str, Subject] = {
             {"TILE_N": 16},
         ),
         Subject("tma_swizzle", "tma_swizzle.cu", "tma_swizzle", (_tma_swizzle,)),
+        Subject("tma_copy", "tma_copy.cu", "tma_copy", (_tma_copy,)),
+        *(
+            Subject(name, f"{kernel}.cu", kernel, (partial(_tma_ring, ring),), ring.defines)
+            for name, kernel, ring in (
+                ("tma_ring", "tma_ring", Ring(2, 16)),
+                ("tma_multicast", "tma_multicast", Ring(2, 16, True)),
+                ("tma_multicast, two loads", "tma_multicast", Ring(2, 16, False)),
+            )
+        ),
+        *(
+            Subject(
+                f"tma_reduce, {name}", "tma_reduce.cu", "tma_reduce", (_tma_reduce,), {"WAY": way}
+            )
+            for way, name in ((0, "TMA"), (2, "atomics"))
+        ),
         Subject("bank_conflicts", "bank_conflicts.cu", "bank_conflicts", (_bank_conflicts,)),
         Subject(
             "wgmma_modes",

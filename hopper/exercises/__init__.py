@@ -8,6 +8,8 @@ from .emulator import broken_rules, executed, fused_sum
 from .fragments import a_bytes, row_sum, stored, who_holds
 from .layouts import compose_by_hand, copy_layout, core_matrix_layout, read_aloud
 from .measuring import acceptance, mistakes
+from .protocol import freed, halved, keep_the_rules, two_in_flight
+from .tma_mbarrier import counts, in_flight, parities, two_loads
 from .v0_mma_sync import instructions, ldmatrix_b
 from .v1_wgmma import descriptor, fragment
 from .warpgroup import k_loop
@@ -20,19 +22,27 @@ __all__ = [
     "compose_by_hand",
     "copy_layout",
     "core_matrix_layout",
+    "counts",
     "descriptor",
     "executed",
     "fragment",
+    "freed",
     "fused_sum",
+    "halved",
+    "in_flight",
     "instructions",
     "k_loop",
+    "keep_the_rules",
     "ldmatrix_b",
     "mistakes",
     "n_major",
     "padding",
+    "parities",
     "read_aloud",
     "row_sum",
     "stored",
+    "two_in_flight",
+    "two_loads",
     "who_holds",
     "wrong_field",
 ]

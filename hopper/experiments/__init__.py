@@ -42,6 +42,7 @@ def registered() -> tuple[Experiment, ...]:
         measuring,
         protocol,
         shared_reads,
+        tma_mbarrier,
         v0_mma_sync,
         warpgroup,
     )
@@ -54,6 +55,7 @@ def registered() -> tuple[Experiment, ...]:
         *layouts.EXPERIMENTS,
         *descriptors.EXPERIMENTS,
         *shared_reads.EXPERIMENTS,
+        *tma_mbarrier.EXPERIMENTS,
         *protocol.EXPERIMENTS,
     )
 

@@ -22,7 +22,7 @@ from hopper.compile import Program
 from hopper.emulator.hazard_trials import Outcome
 from hopper.errors import CheckError
 from hopper.experiments import Arrays, Experiment, arrays
-from hopper.experiments.protocol_breaks import every_break
+from hopper.experiments.protocol_breaks import BREAKS, every_break
 from hopper.experiments.protocol_variants import (
     KERNEL,
     ROWS,
@@ -32,6 +32,7 @@ from hopper.experiments.protocol_variants import (
     may_hang,
     product,
     single_changes,
+    verdict,
 )
 from hopper.processes import environment, run_group
 from hopper.schema import Array, Probe, Sweep
@@ -83,6 +84,48 @@ def returned(variant: Variant, recorded: Arrays | None = None) -> str:
     total = sum(one.launches for one in found)
     counts = [(sum(getattr(one, end) for one in found), end) for end in ENDS]
     return ", ".join(f"{count} {end}" for count, end in counts if count) + f" of {total}"
+
+
+COLUMNS = (
+    "what was changed",
+    "the compiler says",
+    "the emulator says",
+    "small tile, alone",
+    "small tile, full GPU",
+    "large tile, alone",
+    "large tile, full GPU",
+)
+
+
+def rows(group: str, recorded: Arrays) -> tuple[tuple[str, ...], ...]:
+    """The changes of a group of BREAKS, judged now and tried on a GPU: rows for COLUMNS."""
+    found = []
+    for one in BREAKS[group]:
+        said = ", ".join(one.variant.messages) or "nothing"
+        ends = [shape.verdict for shape in outcomes(one.variant, recorded)]
+        ends = ends or ["not recorded"] * len(SHAPES)
+        found.append((f"{one.name}\n{one.about}", said, str(verdict(one.variant)), *ends))
+    return tuple(found)
+
+
+def summary(recorded: Arrays) -> str:
+    """Of all changes that break a rule: who noticed, in words."""
+    broken = [one for one in every_variant() if verdict(one).kinds]
+    told = [one for one in broken if one.messages]
+    lines = [
+        f"{len(every_variant()) - 1} changed kernels; {len(broken)} of them break a rule",
+        f"the compiler has a message for {len(told)} of these {len(broken)}",
+    ]
+    ends = [outcomes(one, recorded) for one in broken]
+    if recorded.probe:
+        always = sum(all(shape.right == shape.launches for shape in one) for one in ends)
+        alone = sum(one[0].right == one[0].launches for one in ends)
+        launches = sum(shape.launches for one in ends for shape in one)
+        lines += [
+            f"the H200 returned the right result every time for {alone} of them with a small tile "
+            f"alone, and for {always} in all shapes: {launches:,} launches",
+        ]
+    return "\n".join([*lines, recorded.label])
 
 
 # ---- on a Hopper GPU ----------------------------------------------------------------------------

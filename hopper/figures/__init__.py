@@ -15,9 +15,13 @@ from .layouts import (
     layout_memory,
     thread_values,
 )
+from .mbarrier_stepper import mbarrier_stepper
 from .operands import operand_path, operand_traffic
+from .protocol_explorer import protocol_explorer
+from .protocol_steps import protocol_steps
 from .run_timeline import run_timeline
 from .timeline import timeline
+from .tma_pictures import mbarrier_phase, multicast_pair, tensor_map_fields
 from .warpgroup import warpgroup_tile
 
 __all__ = [
@@ -34,13 +38,19 @@ __all__ = [
     "layout_grid",
     "layout_memory",
     "leading_and_stride",
+    "mbarrier_phase",
+    "mbarrier_stepper",
     "mma_fragment",
+    "multicast_pair",
     "operand_path",
     "operand_traffic",
+    "protocol_explorer",
+    "protocol_steps",
     "run_timeline",
     "stmatrix_matrices",
     "store_sectors",
     "swizzle_dump",
+    "tensor_map_fields",
     "thread_values",
     "tile_to_instructions",
     "timeline",
