@@ -24,6 +24,11 @@ def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
     return tuple({"TILE_M": m, "TILE_N": n} for m, n in sizes)
 
 
+def each(name: str, *values: int, **others: int) -> tuple[dict[str, int], ...]:
+    """Configurations that set one macro to each of the values, and others to what is given."""
+    return tuple({name: value} | others for value in values)
+
+
 SIZES = (
     HEADLINE,
     Problem(4096, 4096, 4096),
@@ -31,6 +36,16 @@ SIZES = (
     Problem(1024, 1024, 1024),
     Problem(8191, 8189, 8184),  # odd M and N, K no multiple of the tile
     Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
+)
+
+ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
+LARGE_TILES = (
+    *each("RASTER", 0, 1, 2, 4, 8, 16, 32, 64),
+    *each("STAGES", 2, 3, 4),
+    *each("STAGES", 3, 4, TILE_M=128, TILE_N=192),
+    *each("STAGES", 3, 4, TILE_M=256, TILE_N=128),
+    *each("STAGES", 3, 4, TILE_M=256, TILE_N=192),
+    *each("RASTER", 4, 8, 16, TILE_M=256, TILE_N=192),
 )
 
 PLANS: dict[str, KernelPlan] = {
@@ -91,4 +106,30 @@ PLANS: dict[str, KernelPlan] = {
             (256, 64),
         ),
     ),
+    "v2_ring": KernelPlan(
+        problems=(
+            *SIZES,
+            Problem(2304, 2816, 8192),  # 396 tiles: three blocks an SM, if it has two stages
+        ),
+        configurations=(
+            *each("STAGES", 1, 2, 3, 4, 5, 6, 7),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=128),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=256),
+            *each("STAGES", 2, 3, 4, TILE_M=128, TILE_N=192),
+        ),
+    ),
+    "v3_specialized": KernelPlan(
+        problems=(
+            *SIZES,
+            Problem(1536, 2816, 8192),  # 264 tiles: two blocks an SM
+        ),
+        configurations=(
+            *each("STAGES", 1, 2, 3, 4, 5, 6),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=128),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=256),
+            *each("STAGES", 2, 3, 4, TILE_M=128, TILE_N=192),
+        ),
+    ),
+    "v4_two_consumers": KernelPlan(problems=(*SIZES, ONE_WAVE_OF_256), configurations=LARGE_TILES),
+    "v5_in_flight": KernelPlan(problems=(*SIZES, ONE_WAVE_OF_256), configurations=LARGE_TILES),
 }
