@@ -80,17 +80,20 @@ v3_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ 
   // The shuffle tells the compiler that a warp's lanes agree.
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 
+  int stage = 0;
+
   if (warp == CONSUMERS * 4) {
     // [produce]
     if (elect_one()) {
+      // Parity 1 at first: the phase before the first counts as complete, and the stage is free.
+      unsigned parity = 1;
 #pragma unroll 1
       for (int step = 0; step < steps; ++step) {
-        const int stage = step % STAGES;
-        // Parity 1 at first: the phase before the first counts as complete, and the stage is free.
-        mbarrier_wait_parity(&empty[stage], step / STAGES % 2 ^ 1);
+        mbarrier_wait_parity(&empty[stage], parity);
         mbarrier_arrive_expect_tx(&full[stage], sizeof(Stage));
         tma_load_2d(ring[stage].a, &map_a, &full[stage], row, step * TILE_K);
         tma_load_2d(ring[stage].b, &map_b, &full[stage], column, step * TILE_K);
+        if (++stage == STAGES) stage = 0, parity ^= 1;
       }
     }
     // [/produce]
@@ -98,12 +101,12 @@ v3_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ 
   }
 
   float d[TILE_M / WGMMA_M][TILE_N / 2];  // this thread's share of the tile's fp32 accumulators
+  unsigned parity = 0;
 
 #pragma unroll 1  // the PTX stays short enough to read
   for (int step = 0; step < steps; ++step) {
     // [multiply]
-    const int stage = step % STAGES;
-    mbarrier_wait_parity(&full[stage], step / STAGES % 2);
+    mbarrier_wait_parity(&full[stage], parity);
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < TILE_K; kk += WGMMA_K) {
@@ -117,6 +120,7 @@ v3_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ 
     wgmma_commit_group();
     wgmma_wait_group<0>();
     if (lane == 0) mbarrier_arrive(&empty[stage]);  // this warp's share has retired
+    if (++stage == STAGES) stage = 0, parity ^= 1;
     // [/multiply]
   }
 

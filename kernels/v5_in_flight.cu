@@ -30,13 +30,15 @@
 #ifndef STAGES
 #define STAGES 4
 #endif
+#ifndef CONSUMERS
+#define CONSUMERS 2  // warpgroups that multiply
+#endif
 #ifndef RASTER
 #define RASTER 16  // rows of tiles in a group; 0: the grid's own order
 #endif
 constexpr int TILE_K = 64;   // elements: a row of 128 bytes, the widest swizzle
 constexpr int WGMMA_M = 64;  // rows of one instruction
 constexpr int WGMMA_K = 16;  // its depth: 32 bytes of fp16
-constexpr int CONSUMERS = 2; // warpgroups that multiply
 constexpr int ROWS = TILE_M / CONSUMERS;        // of the tile, for each of them
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // and a warpgroup that loads
 
