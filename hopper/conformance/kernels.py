@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
+from types import MappingProxyType
 
 import numpy
 
@@ -20,6 +22,22 @@ TILE_K = 64
 SHAPES = ((128, 128, 64), (256, 384, 320), (200, 391, 136), (1, 1, 8), (129, 257, 72))
 TILES = ((128, 128), (64, 256), (256, 64))
 ONE_N = (8, 16, 40, 128, 256)
+#: Threads of the kernels that have a ring of stages.
+RINGS = {"v2_ring": 128, "v3_specialized": 160, "v4_two_consumers": 384, "v5_in_flight": 384}
+#: What is asked of them: one warpgroup multiplies, or two. A step, fewer steps than stages, and
+#: more; sixteen steps, eight times round two stages; a single stage.
+ONE_WARPGROUP = (
+    *(({"TILE_M": 128, "TILE_N": 128, "STAGES": 4}, shape) for shape in SHAPES),
+    ({"TILE_M": 64, "TILE_N": 72, "STAGES": 2}, (130, 150, 1000)),
+    ({"TILE_M": 64, "TILE_N": 256, "STAGES": 1}, (70, 260, 200)),
+)
+#: Here the last group of rows of tiles is as high as the others, or a row lower.
+TWO_WARPGROUPS = (
+    *(({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2}, shape) for shape in SHAPES),
+    ({"TILE_M": 128, "TILE_N": 72, "STAGES": 2, "RASTER": 2}, (300, 150, 1000)),
+    ({"TILE_M": 256, "TILE_N": 192, "STAGES": 3, "RASTER": 1}, (300, 200, 520)),
+    ({"TILE_M": 128, "TILE_N": 64, "STAGES": 3, "RASTER": 0}, (200, 150, 264)),
+)
 
 
 def _product(problem: Problem, tile: tuple[int, int]) -> list:
@@ -39,6 +57,23 @@ def _gemm(kernel: str, shape: tuple[int, int, int], tile: tuple[int, int], input
         (2,),
         grid=(-(-problem.m // tile[0]), -(-problem.n // tile[1]), 1),
         defines={"TILE_M": tile[0], "TILE_N": tile[1]},
+    )
+
+
+def _ring(kernel: str, defines: Mapping[str, int], shape: tuple[int, int, int]) -> Case:
+    tile = (defines["TILE_M"], defines["TILE_N"])
+    problem = Problem(*shape, distribution="normal", seed=sum(shape))
+    configured = ".".join(str(value) for value in defines.values())
+    return Case(
+        f"{kernel}.{configured}.{'x'.join(map(str, shape))}",
+        f"{kernel}.cu",
+        kernel,
+        partial(_product, problem, tile),
+        (2,),
+        grid=(-(-problem.m // tile[0]), -(-problem.n // tile[1]), 1),
+        block=(RINGS[kernel], 1, 1),
+        shared_bytes=defines["STAGES"] * sum(tile) * TILE_K * 2 + 1024,
+        defines=MappingProxyType(defines),
     )
 
 
@@ -239,5 +274,10 @@ CASES = (
     *(
         _gemm(kernel, SHAPES[2], tile, "normal")
         for kernel, tile in product(("v0_mma_sync", "v1_wgmma"), TILES[1:])
+    ),
+    *(
+        _ring(kernel, defines, shape)
+        for kernel, threads in RINGS.items()
+        for defines, shape in (TWO_WARPGROUPS if threads > 256 else ONE_WARPGROUP)
     ),
 )  # fmt: skip
