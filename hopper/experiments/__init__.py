@@ -38,6 +38,7 @@ def registered() -> tuple[Experiment, ...]:
     from hopper.experiments import (
         descriptors,
         fragments,
+        ladder,
         layouts,
         measuring,
         protocol,
@@ -57,6 +58,7 @@ def registered() -> tuple[Experiment, ...]:
         *shared_reads.EXPERIMENTS,
         *tma_mbarrier.EXPERIMENTS,
         *protocol.EXPERIMENTS,
+        *ladder.EXPERIMENTS,
     )
 
 
