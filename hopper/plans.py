@@ -1,6 +1,6 @@
 """What is recorded of each kernel: problems, configurations. The status page and CI ask for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hopper.gemm import Problem
 from hopper.records.store import HEADLINE
@@ -10,7 +10,8 @@ from hopper.records.store import HEADLINE
 class KernelPlan:
     """What is recorded of a kernel.
 
-    ``problems``: timed in burst mode as written; the headline problem in sustained mode too.
+    ``problems``: timed in burst mode as written, or compiled for bf16 where they are; the headline
+    problem in sustained mode too.
     ``configurations``: ``-D`` names of the tuning table, at the headline problem. A kernel that is
     no GEMM has neither; what it shows is in its experiments.
     """
@@ -38,6 +39,7 @@ SIZES = (
     Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
 )
 
+BF16_HEADLINE = replace(HEADLINE, dtype="bfloat16")
 ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
 LARGE_TILES = (
     *each("RASTER", 0, 1, 2, 4, 8, 16, 32, 64),
@@ -110,6 +112,7 @@ PLANS: dict[str, KernelPlan] = {
         problems=(
             *SIZES,
             Problem(2304, 2816, 8192),  # 396 tiles: three blocks an SM, if it has two stages
+            BF16_HEADLINE,
         ),
         configurations=(
             *each("STAGES", 1, 2, 3, 4, 5, 6, 7),
@@ -122,6 +125,7 @@ PLANS: dict[str, KernelPlan] = {
         problems=(
             *SIZES,
             Problem(1536, 2816, 8192),  # 264 tiles: two blocks an SM
+            BF16_HEADLINE,
         ),
         configurations=(
             *each("STAGES", 1, 2, 3, 4, 5, 6),
@@ -130,6 +134,10 @@ PLANS: dict[str, KernelPlan] = {
             *each("STAGES", 2, 3, 4, TILE_M=128, TILE_N=192),
         ),
     ),
-    "v4_two_consumers": KernelPlan(problems=(*SIZES, ONE_WAVE_OF_256), configurations=LARGE_TILES),
-    "v5_in_flight": KernelPlan(problems=(*SIZES, ONE_WAVE_OF_256), configurations=LARGE_TILES),
+    "v4_two_consumers": KernelPlan(
+        problems=(*SIZES, ONE_WAVE_OF_256, BF16_HEADLINE), configurations=LARGE_TILES
+    ),
+    "v5_in_flight": KernelPlan(
+        problems=(*SIZES, ONE_WAVE_OF_256, BF16_HEADLINE), configurations=LARGE_TILES
+    ),
 }

@@ -1,6 +1,7 @@
 // v2 · a ring of stages: one thread asks for tiles ahead of their use
 //
 //   C (M,N) fp16 = A (M,K) fp16 · B (N,K)ᵀ fp16, all row-major, accumulated in fp32.
+//   With -DBF16=1 they are bf16.
 //
 // What it teaches: STAGES pairs of tiles lie in shared memory, each with its own mbarrier. Thread 0
 // keeps STAGES loads in flight: it asks for all of them first, then refills the stage just used.
@@ -10,6 +11,7 @@
 // multiple of 8, because TMA needs rows of a multiple of 16 bytes.
 // Launch: ceil(M / TILE_M) × ceil(N / TILE_N) blocks of 128 threads.
 #include "descriptor.cuh"
+#include "element.cuh"
 #include "launch_facts.cuh"
 #include "mbarrier.cuh"
 #include "store_pair.cuh"
@@ -32,8 +34,8 @@ constexpr int WGMMA_K = 16;  // its depth: 32 bytes of fp16
 constexpr int THREADS = 128; // one warpgroup
 
 struct Stage {
-  alignas(1024) half a[TILE_M * TILE_K];  // (TILE_M, 64) fp16, 128-byte swizzle
-  alignas(1024) half b[TILE_N * TILE_K];  // (TILE_N, 64) fp16, 128-byte swizzle
+  alignas(1024) Element a[TILE_M * TILE_K];  // (TILE_M, 64), 128-byte swizzle
+  alignas(1024) Element b[TILE_N * TILE_K];  // (TILE_N, 64), 128-byte swizzle
 };
 constexpr unsigned SHARED_BYTES = STAGES * sizeof(Stage) + 1024;  // 1024 to round its start up
 // [/tile]
@@ -54,7 +56,7 @@ LAUNCH_FACT(cluster, 1);
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 v2_ring(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-        half* c, int m, int n, int k) {
+        Element* c, int m, int n, int k) {
   // [setup]
   extern __shared__ unsigned char dynamic[];
   Stage* ring = reinterpret_cast<Stage*>(dynamic + (-shared_address(dynamic) & 1023));
@@ -97,7 +99,7 @@ v2_ring(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
     for (int kk = 0; kk < TILE_K; kk += WGMMA_K) {
 #pragma unroll
       for (int i = 0; i < TILE_M / WGMMA_M; ++i) {
-        wgmma_f32_f16_f16<TILE_N>::ss(
+        wgmma_f32<TILE_N>::ss(
             d[i], descriptor_k_major_128b(ring[stage].a + i * WGMMA_M * TILE_K + kk),
             descriptor_k_major_128b(ring[stage].b + kk), /*scale_d=*/step + kk > 0);
       }
@@ -119,8 +121,8 @@ v2_ring(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
 #pragma unroll
     for (int j = 0; j < TILE_N / 8; ++j) {
       const int left = column + j * 8 + lane % 4 * 2;
-      store_pair(c, m, n, top, left, d[i][4 * j], d[i][4 * j + 1]);
-      store_pair(c, m, n, top + 8, left, d[i][4 * j + 2], d[i][4 * j + 3]);
+      store_pair<pack_elements>(c, m, n, top, left, d[i][4 * j], d[i][4 * j + 1]);
+      store_pair<pack_elements>(c, m, n, top + 8, left, d[i][4 * j + 2], d[i][4 * j + 3]);
     }
   }
   // [/epilogue]

@@ -1,6 +1,7 @@
 // v3 · roles: one warp loads, one warpgroup multiplies, and they meet at mbarriers only
 //
 //   C (M,N) fp16 = A (M,K) fp16 · B (N,K)ᵀ fp16, all row-major, accumulated in fp32.
+//   With -DBF16=1 they are bf16.
 //
 // What it teaches: a producer warp that does nothing but ask for tiles, and a consumer warpgroup that
 // does nothing but multiply. A stage has two mbarriers: `full` says that its tiles have landed,
@@ -11,6 +12,7 @@
 // Launch: ceil(M / TILE_M) × ceil(N / TILE_N) blocks of 160 threads: warps 0 to 3 multiply, warp 4
 // loads.
 #include "descriptor.cuh"
+#include "element.cuh"
 #include "launch_facts.cuh"
 #include "mbarrier.cuh"
 #include "store_pair.cuh"
@@ -34,8 +36,8 @@ constexpr int CONSUMERS = 1; // warpgroups that multiply
 constexpr int THREADS = 128 * CONSUMERS + 32;  // and a warp that loads
 
 struct Stage {
-  alignas(1024) half a[TILE_M * TILE_K];  // (TILE_M, 64) fp16, 128-byte swizzle
-  alignas(1024) half b[TILE_N * TILE_K];  // (TILE_N, 64) fp16, 128-byte swizzle
+  alignas(1024) Element a[TILE_M * TILE_K];  // (TILE_M, 64), 128-byte swizzle
+  alignas(1024) Element b[TILE_N * TILE_K];  // (TILE_N, 64), 128-byte swizzle
 };
 constexpr unsigned SHARED_BYTES = STAGES * sizeof(Stage) + 1024;  // 1024 to round its start up
 // [/tile]
@@ -56,7 +58,7 @@ LAUNCH_FACT(cluster, 1);
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 v3_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-               half* c, int m, int n, int k) {
+               Element* c, int m, int n, int k) {
   // [setup]
   extern __shared__ unsigned char dynamic[];
   Stage* ring = reinterpret_cast<Stage*>(dynamic + (-shared_address(dynamic) & 1023));
@@ -112,7 +114,7 @@ v3_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ 
     for (int kk = 0; kk < TILE_K; kk += WGMMA_K) {
 #pragma unroll
       for (int i = 0; i < TILE_M / WGMMA_M; ++i) {
-        wgmma_f32_f16_f16<TILE_N>::ss(
+        wgmma_f32<TILE_N>::ss(
             d[i], descriptor_k_major_128b(ring[stage].a + i * WGMMA_M * TILE_K + kk),
             descriptor_k_major_128b(ring[stage].b + kk), /*scale_d=*/step + kk > 0);
       }
@@ -133,8 +135,8 @@ v3_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ 
 #pragma unroll
     for (int j = 0; j < TILE_N / 8; ++j) {
       const int left = column + j * 8 + lane % 4 * 2;
-      store_pair(c, m, n, top, left, d[i][4 * j], d[i][4 * j + 1]);
-      store_pair(c, m, n, top + 8, left, d[i][4 * j + 2], d[i][4 * j + 3]);
+      store_pair<pack_elements>(c, m, n, top, left, d[i][4 * j], d[i][4 * j + 1]);
+      store_pair<pack_elements>(c, m, n, top + 8, left, d[i][4 * j + 2], d[i][4 * j + 3]);
     }
   }
   // [/epilogue]

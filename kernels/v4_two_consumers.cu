@@ -1,6 +1,7 @@
 // v4 · two warpgroups multiply, each its own half of a tile twice as large
 //
 //   C (M,N) fp16 = A (M,K) fp16 · B (N,K)ᵀ fp16, all row-major, accumulated in fp32.
+//   With -DBF16=1 they are bf16.
 //
 // What it teaches: two streams of wgmma keep the tensor cores busy, one while the other waits. The
 // consumers get registers that the producer does without (setmaxnreg). Blocks take tiles of C in an
@@ -11,6 +12,7 @@
 // Launch: ceil(M / TILE_M) × ceil(N / TILE_N) blocks of 384 threads: warpgroups 0 and 1
 // multiply, warpgroup 2 loads.
 #include "descriptor.cuh"
+#include "element.cuh"
 #include "launch_facts.cuh"
 #include "mbarrier.cuh"
 #include "raster.cuh"
@@ -43,8 +45,8 @@ constexpr int ROWS = TILE_M / CONSUMERS;        // of the tile, for each of them
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // and a warpgroup that loads
 
 struct Stage {
-  alignas(1024) half a[TILE_M * TILE_K];  // (TILE_M, 64) fp16, 128-byte swizzle
-  alignas(1024) half b[TILE_N * TILE_K];  // (TILE_N, 64) fp16, 128-byte swizzle
+  alignas(1024) Element a[TILE_M * TILE_K];  // (TILE_M, 64), 128-byte swizzle
+  alignas(1024) Element b[TILE_N * TILE_K];  // (TILE_N, 64), 128-byte swizzle
 };
 constexpr unsigned SHARED_BYTES = STAGES * sizeof(Stage) + 1024;  // 1024 to round its start up
 // [/tile]
@@ -65,7 +67,7 @@ LAUNCH_FACT(cluster, 1);
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 v4_two_consumers(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-                 half* c, int m, int n, int k) {
+                 Element* c, int m, int n, int k) {
   // [setup]
   extern __shared__ unsigned char dynamic[];
   Stage* ring = reinterpret_cast<Stage*>(dynamic + (-shared_address(dynamic) & 1023));
@@ -120,13 +122,13 @@ v4_two_consumers(const __grid_constant__ TensorMap map_a, const __grid_constant_
     // [multiply]
     const int stage = at.stage;
     mbarrier_wait_parity(&full[stage], at.parity);
-    const half* a = ring[stage].a + warpgroup * ROWS * TILE_K;
+    const Element* a = ring[stage].a + warpgroup * ROWS * TILE_K;
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < TILE_K; kk += WGMMA_K) {
 #pragma unroll
       for (int i = 0; i < ROWS / WGMMA_M; ++i) {
-        wgmma_f32_f16_f16<TILE_N>::ss(
+        wgmma_f32<TILE_N>::ss(
             d[i], descriptor_k_major_128b(a + i * WGMMA_M * TILE_K + kk),
             descriptor_k_major_128b(ring[stage].b + kk), /*scale_d=*/step + kk > 0);
       }
@@ -146,8 +148,8 @@ v4_two_consumers(const __grid_constant__ TensorMap map_a, const __grid_constant_
 #pragma unroll
     for (int j = 0; j < TILE_N / 8; ++j) {
       const int left = column + j * 8 + lane % 4 * 2;
-      store_pair(c, m, n, top, left, d[i][4 * j], d[i][4 * j + 1]);
-      store_pair(c, m, n, top + 8, left, d[i][4 * j + 2], d[i][4 * j + 3]);
+      store_pair<pack_elements>(c, m, n, top, left, d[i][4 * j], d[i][4 * j + 1]);
+      store_pair<pack_elements>(c, m, n, top + 8, left, d[i][4 * j + 2], d[i][4 * j + 3]);
     }
   }
   // [/epilogue]

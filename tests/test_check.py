@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopper.check import HALF_ULP, check, compare, reference_rows, tolerance
+from hopper.check import check, compare, reference_rows, tolerance
+from hopper.dtypes import ELEMENT_TYPES
 from hopper.errors import CheckError, ProblemError
 from hopper.gemm import Problem
 
@@ -183,7 +184,7 @@ def test_errors_within_every_tolerance_but_all_of_one_sign_are_found_by_the_norm
     a, b = Problem(16, 16, 32768).inputs()
     expected = reference_rows(a, b, slice(None))
     spread = numpy.sqrt(reference_rows(a**2, b**2, slice(None)))
-    slack = tolerance(expected, spread, 32768) - HALF_ULP * abs(expected)
+    slack = tolerance(expected, spread, 32768) - ELEMENT_TYPES["float16"].half_ulp * abs(expected)
     found = compare((expected + 0.9 * slack).astype(numpy.float16), a, b)
     assert found.wrong == 0
     assert found.relative_norm > found.norm_limit
