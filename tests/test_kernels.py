@@ -63,15 +63,23 @@ CONFIGURATIONS = {
         {"TILE_M": 128, "TILE_N": 64},
         {"TILE_M": 192, "TILE_N": 64},
     ],
-    "v2_ring": [{}, {"STAGES": 1}, {"STAGES": 7}, {"TILE_M": 64, "TILE_N": 256, "STAGES": 3}],
+    "v2_ring": [
+        {},
+        {"BF16": 1},
+        {"STAGES": 1},
+        {"STAGES": 7},
+        {"TILE_M": 64, "TILE_N": 256, "STAGES": 3},
+    ],
     "v3_specialized": [
         {},
+        {"BF16": 1},
         {"STAGES": 1},
         {"STAGES": 6},
         {"TILE_M": 64, "TILE_N": 256, "STAGES": 2},
     ],
     "v4_two_consumers": [
         {},
+        {"BF16": 1},
         {"STAGES": 1},
         {"RASTER": 0},
         {"RASTER": 1},
@@ -80,6 +88,7 @@ CONFIGURATIONS = {
     ],
     "v5_in_flight": [
         {},
+        {"BF16": 1},
         {"STAGES": 2},
         {"RASTER": 0},
         {"RASTER": 1},
@@ -396,8 +405,9 @@ def gpu():
 def test_a_kernel_agrees_with_cublas_and_fp64(gpu, kernel, defines, shape):
     import cupy
 
-    a, b = (gpu.array(matrix) for matrix in Problem(*shape).inputs())
-    c = gemm(compile_kernel(kernel, **defines), a, b)
+    program = compile_kernel(kernel, **defines)
+    a, b = (gpu.array(matrix) for matrix in Problem(*shape, program.facts.dtype).inputs())
+    c = gemm(program, a, b)
     found = check(c, a, b, peer=cupy.matmul(a, b.T))
     assert found.ok and "against fp64" in found.compared and "against the peer" in found.compared
 

@@ -5,6 +5,7 @@ sizes follow from the facts that it states. Inputs are whole numbers, whose sums
 what NumPy says, to the bit.
 """
 
+import sys
 import threading
 from itertools import product
 
@@ -56,7 +57,7 @@ def multiplied(
 ) -> tuple[numpy.ndarray, Run]:
     """C of a rung, in the emulator, which stops at a broken rule. Nothing around C has changed."""
     a, b = problem.inputs()
-    everything = numpy.full(problem.m * problem.n + 2 * GUARD, 7, "float16")
+    everything = numpy.full(problem.m * problem.n + 2 * GUARD, 7, a.dtype)
     c = everything[GUARD:-GUARD].reshape(problem.m, problem.n)
     c[...] = numpy.nan
     launch = plan(program, a, b, c)
@@ -75,8 +76,8 @@ def multiplied(
 
 def exact(problem: Problem) -> numpy.ndarray:
     """A·Bᵀ of whole numbers, rounded once."""
-    a, b = (matrix.astype("float32") for matrix in problem.inputs())
-    return (a @ b.T).astype("float16")
+    a, b = problem.inputs()
+    return (a.astype("float32") @ b.astype("float32").T).astype(a.dtype)
 
 
 # ---- right, at every edge -----------------------------------------------------------------------
@@ -142,6 +143,62 @@ def test_other_tiles_and_orders_of_two_warpgroups_are_right(kernel, tile, raster
     program = compile_kernel(kernel, TILE_M=tile[0], TILE_N=tile[1], STAGES=2, RASTER=raster)
     problem = Problem(2 * tile[0] + 1, 2 * tile[1] + 1, 72, distribution="integers")
     assert (multiplied(program, problem)[0] == exact(problem)).all()
+
+
+# ---- bf16, from the same source -----------------------------------------------------------------
+
+
+@every_rung
+def test_a_product_in_bf16_is_exact_and_the_same_on_every_schedule(kernel):
+    program = small(kernel, BF16=1)
+    facts = program.facts
+    assert facts.dtype == "bfloat16"
+    for m, n, k in product((1, facts.tile_m + 1), (facts.tile_n - 1, facts.tile_n), (8, 328)):
+        problem = Problem(m, n, k, "bfloat16", "integers", seed=n)
+        for how in SCHEDULES[:3]:
+            c, _ = multiplied(program, problem, how)
+            assert c.tobytes() == exact(problem).tobytes(), problem
+
+
+@every_rung
+def test_a_product_in_bf16_is_within_its_rounding(kernel):
+    problem = Problem(131, 261, 456, "bfloat16")
+    a, b = problem.inputs()
+    program = compile_kernel(kernel, BF16=1)
+    c = gemm(program, a, b)
+    assert c.dtype == a.dtype and "bf16.bf16" in program.ptx
+    assert check(c, a, b).relative_norm > 1e-3, "fp16 would be closer"
+
+
+@every_rung
+def test_a_type_that_the_kernel_was_not_compiled_for_is_refused(kernel):
+    half, wide = (Problem(64, 16, 64, dtype).inputs() for dtype in ("float16", "bfloat16"))
+    with pytest.raises(ProblemError, match="A is bfloat16: .*float16; .*with BF16=1"):
+        gemm(small(kernel), *wide)
+    with pytest.raises(ProblemError, match="A is float16: .*bfloat16; .*without BF16"):
+        gemm(small(kernel, BF16=1), *half)
+    with pytest.raises(ProblemError, match="C is float16: .*bfloat16"):
+        gemm(small(kernel, BF16=1), *wide, numpy.zeros((64, 16), "float16"))
+
+
+@every_rung
+def test_for_fp16_nothing_is_said_of_bf16(kernel):
+    written = compile_kernel(kernel)
+    assert compile_kernel(kernel, BF16=0).ptx == written.ptx
+    assert "bf16" not in written.ptx
+
+
+@pytest.mark.parametrize("kernel", ["v0_mma_sync", "v1_wgmma"])
+def test_the_first_rungs_have_no_bf16(kernel):
+    with pytest.raises(CompileError, match="never mentions BF16"):
+        compile_kernel(kernel, BF16=1)
+
+
+def test_without_ml_dtypes_bf16_is_refused_and_fp16_is_not(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ProblemError, match="pip install ml_dtypes"):
+        Problem(8, 8, 8, "bfloat16").inputs()
+    assert Problem(8, 8, 8).inputs()[0].dtype == "float16"
 
 
 # ---- what a rung says of itself -----------------------------------------------------------------
@@ -303,11 +360,11 @@ def launched(gpu, program: Program, problem: Problem) -> numpy.ndarray:
     import cupy
 
     a, b = (gpu.array(matrix) for matrix in problem.inputs())
-    everything = cupy.full(problem.m * problem.n + 2 * GUARD, 7, "float16")
-    c = everything[GUARD:-GUARD].reshape(problem.m, problem.n)
-    c[...] = cupy.nan
+    everything = cupy.full(problem.m * problem.n + 2 * GUARD, 0x7FFF, "uint16")  # NaN in both types
+    c = everything[GUARD:-GUARD].view(a.dtype).reshape(problem.m, problem.n)
     gemm(program, a, b, c)
-    assert bool((everything[:GUARD] == 7).all()) and bool((everything[-GUARD:] == 7).all())
+    for guard in (everything[:GUARD], everything[-GUARD:]):
+        assert bool((guard == 0x7FFF).all())
     return gpu.numpy(c)
 
 
@@ -387,3 +444,33 @@ def test_two_streams_at_once_do_not_disturb_each_other(gpu, kernel):
         thread.join(timeout=120)
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == [0, 0]
+
+
+@pytest.mark.hopper
+@every_rung
+def test_a_gpu_multiplies_bf16(gpu, kernel):
+    import cupy
+
+    program = compile_kernel(kernel, BF16=1)
+    for shape in ((1, 1, 8), (129, 257, 72), (1000, 1001, 1016), (2048, 2048, 2048)):
+        a, b = (gpu.array(matrix) for matrix in Problem(*shape, "bfloat16").inputs())
+        assert check(gemm(program, a, b), a, b, peer=cupy.matmul(a, b.T)).ok
+    problem = Problem(300, 390, 776, "bfloat16", "integers")
+    assert launched(gpu, program, problem).tobytes() == exact(problem).tobytes()
+    tiny, problem = small(kernel, BF16=1), Problem(130, 35, 456, "bfloat16")
+    assert launched(gpu, tiny, problem).tobytes() == multiplied(tiny, problem)[0].tobytes()
+
+
+@pytest.mark.hopper
+def test_cublas_called_directly_multiplies_bf16_too(gpu):
+    import cupy
+
+    from hopper.cublas import Cublas
+
+    a, b = (gpu.array(matrix) for matrix in Problem(300, 200, 136, "bfloat16").inputs())
+    stream = cupy.cuda.Stream()
+    c = cupy.empty((300, 200), a.dtype)
+    with stream, Cublas(stream) as cublas:
+        cublas.product(a, b, c)()
+        stream.synchronize()
+    check(c, a, b)

@@ -497,6 +497,26 @@ def test_a_quantity_by_name(results, name, value, unit):
     assert found.source == "recorded on an NVIDIA H200, 2026-01-31, commit 0123456789"
 
 
+def test_bf16_has_names_of_its_own():
+    wide = dataclasses.replace(HEADLINE, dtype="bfloat16")
+    compiled = dataclasses.replace(identity(), defines={"BF16": 1})
+    told = [
+        entry(timing()),
+        dataclasses.replace(entry(timing(wide, ms=4.0)), identity=compiled),
+        dataclasses.replace(entry(timing(wide, "sustained", ms=5.0)), identity=compiled),
+        # A configuration of its own has no name of its own.
+        dataclasses.replace(
+            entry(timing(wide, ms=77.0)),
+            identity=dataclasses.replace(identity(), defines={"BF16": 1, "STAGES": 2}),
+        ),
+    ]
+    for entries in (told, told[::-1]):
+        found = {name: one.value for name, (one, _) in records.named_quantities(entries).items()}
+        assert (found["ms"], found["bf16 ms"], found["bf16 sustained ms"]) == (2.0, 4.0, 5.0)
+    with pytest.raises(NoRecording):
+        records.quantity("v5_in_flight bf16 4096 sustained ratio low", gpu="none")
+
+
 def test_every_listed_quantity_can_be_asked_for(results):
     write(*(entry(example(kind)) for kind in schema.KINDS))
     listed = records.quantities(KERNEL)
