@@ -217,13 +217,6 @@ MUTATIONS = (
     ),
     Mutation(
         "v3_specialized",
-        "never released",
-        "every phase of empty needs its arrivals, or the producer waits for ever",
-        "    if (lane == 0) mbarrier_arrive(&empty[stage]);",
-        "    ",
-    ),
-    Mutation(
-        "v3_specialized",
         "empty counts one warp",
         "a stage is free when all four warps have released it: the count says how many",
         "mbarrier_init(&empty[stage], CONSUMERS * 4);",
@@ -256,13 +249,6 @@ MUTATIONS = (
         "each consumer multiplies rows of its own",
         "ring[stage].a + warpgroup * ROWS * TILE_K;",
         "ring[stage].a;",
-    ),
-    Mutation(
-        "v4_two_consumers",
-        "producer starts at parity 0",
-        "all stages are free at first: the producer waits for the phase before the first",
-        "Place<STAGES> at{1};",
-        "Place<STAGES> at{0};",
     ),
     Mutation(
         "v4_two_consumers",

@@ -44,7 +44,6 @@ EMULATED = {
         "phase never flips": "copy-not-arrived",
         "bytes of A only": "expect-tx",
         "released before wait_group": "operand-overwritten",
-        "never released": "deadlock",
         "empty counts one warp": "deadlock",  # four phases a step, and the parity is the old one
         "empty counts threads": "deadlock",
         "__syncthreads() among consumers": "barrier-divergence",
@@ -52,7 +51,6 @@ EMULATED = {
     "v4_two_consumers": {
         "empty counts one consumer": "deadlock",
         "both take the upper half": "wrong result",
-        "producer starts at parity 0": "deadlock",
         "consumers start at parity 1": "copy-not-arrived",
         "one warp gives up registers": "partial-warpgroup",
         "nobody gives up registers": "register-budget",
