@@ -44,6 +44,7 @@ def registered() -> tuple[Experiment, ...]:
         protocol,
         shared_reads,
         tma_mbarrier,
+        two_consumers,
         v0_mma_sync,
         warpgroup,
     )
@@ -58,6 +59,7 @@ def registered() -> tuple[Experiment, ...]:
         *shared_reads.EXPERIMENTS,
         *tma_mbarrier.EXPERIMENTS,
         *protocol.EXPERIMENTS,
+        *two_consumers.EXPERIMENTS,
         *ladder.EXPERIMENTS,
     )
 

@@ -1,8 +1,9 @@
-"""The chapters of the ladder from v2 on: what stages and blocks buy, and where a K step goes.
+"""The chapters on v2 and v3: what stages and blocks on an SM buy, and where a K step goes.
 
-Every experiment is registered at the end, a part a chapter. What several need comes first: a
-problem of whole waves, a launch that is checked before it is timed, the tensor cores' share.
-Kernels with clocks in their loops, and changed loops, are in ``ladder_steps``.
+``N blocks an SM``: the tensor cores' share and the speed over stages, with exactly so many blocks.
+``parts of a step``: cycles of each part of the loop. ``asking``: v2 that asks for tiles at another
+place. Each variant is checked before it is timed. Kernels with clocks in their loops, and changed
+loops, are in ``ladder_steps``.
 """
 
 import math
@@ -96,7 +97,7 @@ def over_stages(
     return Sweep(name, "stages", "stages", tuple(map(float, found)), unit, curves)
 
 
-# ---- blocks on an SM: v2 and v3 -----------------------------------------------------------------
+# ---- blocks on an SM ----------------------------------------------------------------------------
 
 #: Blocks on an SM -> the numbers of stages with which so many fit.
 V2_STAGES = {3: (1, 2), 2: (1, 2, 3), 1: (1, 2, 3, 4, 5, 6)}

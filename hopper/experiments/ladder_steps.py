@@ -192,6 +192,9 @@ def asking_elsewhere(first: str, later: str) -> Changes:
 
 @cache
 def asked_during_products(stages: int) -> Program:
-    """v2 that asks for the next tiles when it has issued its products, before it waits for them."""
+    """v2 that asks for the next tiles when it has issued its products, before it waits for them.
+
+    ``stages``: two or more, for while a stage is read only others can be filled.
+    """
     source = changed("v2_ring", asking_elsewhere("STAGES", "step + STAGES"))
     return compile_cuda(source, "v2_ring", defines={"STAGES": stages})
