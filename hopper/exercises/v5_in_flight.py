@@ -31,7 +31,7 @@ def step_time(answer: Callable[[float, float, int], float | None]) -> None:
                 way = Way(consumers=1, in_flight=1, stages=stages)
                 run = run_streams(way, load=load, product=product, gap=0, steps=_STEPS)
                 right, got = run.step_time, answer(load, product, stages)
-                if got is None or got is Ellipsis:
+                if not isinstance(got, int | float):
                     print("not answered yet: return a time")
                     return
                 if abs(got - right) > 1e-6 * right:

@@ -7,6 +7,7 @@ as many at a time as there is room for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hopper.errors import ProblemError
@@ -99,7 +100,7 @@ def raster_patch(
             f"in groups of {name} they need {of_a} rows of tiles of A and {of_b} columns of B"
         )
     return sheet.figure(
-        top + strip + 4 + rows * cell + MARGIN,
+        math.ceil(top + strip + 4 + rows * cell + MARGIN),
         title=f"{len(every[wave])} tiles of C that are computed at the same time",
         alt=(
             f"Twice the {rows} × {columns} tiles of C, with the {len(every[wave])} marked that run "

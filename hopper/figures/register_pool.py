@@ -63,7 +63,7 @@ def register_pool(launched: int, kept: Sequence[tuple[str, int]]) -> Figure:
         alt=(
             f"Two bars as long as the registers of an SM. At launch {len(kept)} equal parts of "
             f"{launched} registers a thread. After setmaxnreg: {told}; together "
-            f"{after * threads:,} of the block's {before * threads:,} registers."
+            f"{after * threads:,} of {before * threads:,} registers of the block."
         ),
         caption=(
             f"The whole bar is the SM's {pool * threads:,} registers: {pool} for each of the "
