@@ -5,7 +5,7 @@ An answer left open (None) is no mistake; the check then says what to fill in. O
 
 from .descriptors import byte_offset, n_major, padding, wrong_field
 from .emulator import broken_rules, executed, fused_sum
-from .fragments import a_bytes, row_sum, stored, who_holds
+from .fragments import a_bytes, fits, passed_on, row_sum, stmatrix_order, stored
 from .layouts import compose_by_hand, copy_layout, core_matrix_layout, read_aloud
 from .measuring import acceptance, mistakes
 from .protocol import freed, halved, keep_the_rules, two_in_flight
@@ -25,6 +25,7 @@ __all__ = [
     "counts",
     "descriptor",
     "executed",
+    "fits",
     "fragment",
     "freed",
     "fused_sum",
@@ -38,11 +39,12 @@ __all__ = [
     "n_major",
     "padding",
     "parities",
+    "passed_on",
     "read_aloud",
     "row_sum",
+    "stmatrix_order",
     "stored",
     "two_in_flight",
     "two_loads",
-    "who_holds",
     "wrong_field",
 ]
