@@ -68,6 +68,11 @@ _SPILLING = _kernel(
 #: What ptxas repairs or slows, by code.
 REPAIRED = {
     "C7508": _kernel('asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); *out = 1;', "256"),
+    "C7509": _kernel(
+        f"float d[64]; out[0] = rec(n); wgmma_fence(); {_FIRST} {_CLOSE} {_STORE}",
+        before="__device__ __noinline__ int rec(int n) "
+        "{ return n < 2 ? 1 : rec(n - 1) + rec(n - 2); }",
+    ),
     "C7510": _kernel(
         f"float d[64]; multiply(d, a, b); {_CLOSE} {_STORE}",
         before="__device__ __noinline__ void multiply(float (&d)[64], unsigned long long a, "
@@ -289,6 +294,27 @@ def test_a_message_is_printed_as_the_index_shows_it(message, monkeypatch, tmp_pa
     said = _provoked(message, monkeypatch, tmp_path)
     for text in message.texts:
         assert pattern(text).search(said), f"{plain(text)}\n--- was said:\n{said}"
+
+
+_WRITTEN = f"float d[64]; wgmma_fence(); {_FIRST} {_CLOSE} {_STORE}"
+_HALF = "if (threadIdx.x >= 128) { out[0] = 1; return; } "
+_FAR = "__device__ __noinline__ float far(float x) { return x * x + 1; }"
+
+
+@pytest.mark.parametrize(
+    ("body", "bounds", "before"),
+    [
+        # The way out of C7520 and of C7518 is enough, in a branch as well.
+        (_HALF + _WRITTEN, "256", ""),
+        # C7510 comes of no call of a function that is not inlined as such.
+        ("out[0] = far(out[1]); " + _WRITTEN, "128", _FAR),
+        (_WRITTEN + " out[0] = far(out[1]);", "128", _FAR),
+    ],
+)
+def test_what_the_ways_out_allow_is_clean(body, bounds, before):
+    program = compile_cuda(_kernel(body, bounds, before), "kernel")
+    assert advisories(program.log) == {}
+    assert not before or any("CALL" in line for line in program.sass().instructions)
 
 
 @pytest.mark.parametrize("code", REPAIRED)
