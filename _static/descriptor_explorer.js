@@ -130,7 +130,11 @@
         key = mode === tensorMap.get(meant) ? "mode-of-tensor-map" : "mode-other";
       }
       if (!key) return [meant, []];
-      const values = { mode, span: it.swizzle, meant, code: codes.get(meant), stride: it.stride };
+      const inWords = (span) => (span ? `${span} bytes` : "no swizzle");
+      const values = {
+        mode, span: it.swizzle, meant, code: codes.get(meant), stride: it.stride,
+        said: inWords(it.swizzle), wanted: inWords(meant),
+      };
       if (key === "mode-of-stride") values.atom = 8 * it.swizzle;
       if (key === "mode-missing") Object.assign(values, { span: meant, leading: it.leading });
       return [meant, [[key, values]]];
@@ -163,6 +167,7 @@
       const inside = it.start % span;
       const need = major === "K" ? 32 : Math.min(2 * rows, span);
       if (inside + need > span) found.push(["row-crossed", { ...values, inside, need }]);
+      else if (major === "K" && inside % 32) found.push(["start-half-step", { ...values, inside }]);
       return found;
     }
 
@@ -199,8 +204,13 @@
         return unshifted(leading, stride, layout) ? [["offsets-unshifted", values]] : [];
       }
       if (fits(stride, leading, layout)) return [["swapped", values]];
+      const other = stride / 8;
+      const borrowed = span > 0 && counts[1] > 1 && stride % unit > 0 &&
+        other !== span && [32, 64, 128].includes(other);
       const small = [leading, stride].every((length, i) => counts[i] === 1 || length < part);
-      if (small && fits(16 * leading, 16 * stride, layout)) return [["offsets-shifted-twice", values]];
+      if (small && !borrowed && fits(16 * leading, 16 * stride, layout)) {
+        return [["offsets-shifted-twice", values]];
+      }
       const found = [];
       const more = { ...values, span, atom: part };
       if (counts[0] > 1 && leading % unit) {
@@ -208,7 +218,8 @@
       }
       if (counts[1] > 1 && stride % unit) {
         const lines = major === "K" ? "rows" : "of k";
-        found.push(["stride-not-atoms", { ...more, length: stride, lines }]);
+        const key = borrowed ? "stride-of-other-swizzle" : "stride-not-atoms";
+        found.push([key, { ...more, length: stride, lines, other: Math.floor(other) }]);
       }
       return found.length ? found : [["overlap", { ...values, part }]];
     }
@@ -232,6 +243,7 @@
       const [span, mode] = judgeMode(it, major, rows, meant);
       const layout = [span, major, rows];
       const start = judgeStart(it);
+      if (mode.length) return [...found, ...mode, ...start];
       const place = start.length ? start : judgeAlignment(it, ...layout);
       const offsets = judgeOffsets(it.leading, it.stride, layout);
       const last = lastByte(it, ...layout);
@@ -242,12 +254,24 @@
       return [...found, ...mode, ...place, ...offsets];
     }
 
-    const sentence = ([key, values]) =>
-      facts.sentences[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+    const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+    const sentence = ([key, values]) => fill(facts.sentences[key], values);
+
+    // The tile that was meant, as it would lie from the start of pasted bits on. Their offsets are
+    // believed where such a tile can have them.
+    function stored(it, major, itemBytes, rows, span) {
+      const deep = major === "K" && span ? span : LINE;
+      const sound = judgeOffsets(it.leading, it.stride, [span, major, rows]).length === 0;
+      const offsets = sound
+        ? { leading: it.leading, stride: it.stride }
+        : placement(rows, deep / itemBytes, major, span, itemBytes);
+      const begins = !span ? PIECE : major === "K" ? 32 : span;
+      return { start: it.start - (it.start % begins), ...offsets, base: 0, swizzle: span };
+    }
 
     return {
       parse, fieldsOf, decode, encode, swizzled, offset, address, placement, coreMatrix, banks,
-      mistakes, sentence,
+      mistakes, sentence, fill, stored,
     };
   }
 
@@ -282,7 +306,8 @@
     const verdict = find(".wb-descriptor-verdict");
     const fields = find(".wb-descriptor-bits ol");
     const hatch = `wb-descriptor-${(figures += 1)}`;
-    const state = { ...data.state, r: 0, k: 0, from: 0 };
+    // `pasted`: the last number that is one, `refused`: what is wrong with what was typed since.
+    const state = { ...data.state, refused: "", startRefused: "", r: 0, k: 0, from: 0 };
     const columns = LINE / PIECE;
     // Begin where the instruction begins.
     const toStep = () => {
@@ -292,43 +317,37 @@
     let shown = null;
     let lastPasted = state.pasted === null ? "" : state.pasted;
 
-    // Rows that a tile of this layout can have: whole spans of rows where it is MN-major.
-    function fitting() {
-      const unit = state.major === "MN" ? (state.swizzle || PIECE) / 2 : 8;
-      return [...control("rows").options].map((o) => Number(o.value)).filter((n) => n % unit === 0);
+    // Rows of which a tile of this layout has a multiple: whole spans where it is MN-major.
+    const rowUnit = () => (state.major === "MN" ? (state.swizzle || PIECE) / 2 : 8);
+
+    // Greys an option out, and says why in it.
+    function offer(option, reason) {
+      option.dataset.text ??= option.textContent;
+      option.disabled = reason !== "";
+      option.textContent = reason ? `${option.dataset.text} (${reason})` : option.dataset.text;
     }
 
     // What is to be seen: 64 bits, the operand they are part of, and where its pieces lie.
     function work() {
       const itemBytes = state.bits / 8;
-      const one = { value: 0n, refused: "", itemBytes, depth: 32 / itemBytes };
+      const one = { value: 0n, itemBytes, depth: 32 / itemBytes };
       if (state.pasted !== null) {
         one.value = sums.parse(state.pasted);
-        if (one.value === null) {
-          one.refused = `${state.pasted}: not a whole number; write it like 0x4000004000010040.`;
-          one.value = 0n;
-        }
         one.whole = sums.decode(one.value & ((1n << 64n) - 1n));
       } else {
-        const start = sums.parse(String(state.start));
-        one.start = start === null ? 0 : Number(start);
-        if (start === null || start < 0n || start % 16n || start >> 18n) {
-          one.refused = `start=${state.start}: a descriptor holds multiples of 16 below 262144; ` +
-            "pass the tile's shared address in bytes.";
-          one.start = facts.shared_start;
-        }
         const deep = state.major === "K" && state.swizzle ? state.swizzle : LINE;
         one.depth = deep / itemBytes;
         const offsets = sums.placement(state.rows, one.depth, state.major, state.swizzle, itemBytes);
-        one.whole = { start: one.start, ...offsets, base: 0, swizzle: state.swizzle };
+        one.whole = { start: state.start, ...offsets, base: 0, swizzle: state.swizzle };
         const further = state.major === "K" && state.swizzle
           ? 32 * state.step
           : sums.offset(one.whole, 0, (32 / itemBytes) * state.step, state.major, itemBytes);
-        one.value = sums.encode({ ...one.whole, start: (one.start + further) % (1 << 18) });
+        one.value = sums.encode({ ...one.whole, start: (state.start + further) % (1 << 18) });
       }
       const mistakes = sums.mistakes(one.value, state.major, itemBytes, state.rows, state.swizzle);
-      one.wrong = one.refused ? [one.refused] : mistakes.map(sums.sentence);
-      one.keys = mistakes.map(([key]) => key);
+      const refused = state.refused || (state.pasted === null ? state.startRefused : "");
+      one.wrong = refused ? [refused] : mistakes.map(sums.sentence);
+      one.fine = mistakes.length === 0;
 
       const [down, along] = state.major === "K" ? [1, PIECE / itemBytes] : [PIECE / itemBytes, 1];
       one.down = down;
@@ -344,6 +363,18 @@
         }
         for (let k = 0; k < 32 / itemBytes; k += along) {
           one.read.add(sums.address(part, r, k, state.major, itemBytes));
+        }
+      }
+      // Boxes that hold something else in the tile that was chosen.
+      one.held = new Map();
+      one.strangers = new Set();
+      if (state.pasted !== null && !one.fine) {
+        const tile = sums.stored(one.whole, state.major, itemBytes, state.rows, state.swizzle);
+        for (const place of [...one.placed.values()].flat()) {
+          one.held.set(sums.address(tile, ...place, state.major, itemBytes), place);
+        }
+        for (const [address, places] of one.placed) {
+          if (String([one.held.get(address)]) !== String(places)) one.strangers.add(address);
         }
       }
       const addresses = [...one.placed.keys(), ...one.read];
@@ -403,6 +434,20 @@
       if (verdict.textContent !== lines.join("")) {
         verdict.replaceChildren(...lines.map((line) => element("p", line)));
       }
+      find(".wb-descriptor-note").textContent = note();
+    }
+
+    // What the boxes of the drawing say.
+    function note() {
+      const { notes } = data;
+      if (state.pasted === null) return notes.tile;
+      const said = [notes.bits];
+      const some = shown.strangers.size;
+      if (some) said.push(sums.fill(notes.other, { some, all: shown.placed.size }));
+      else if (!shown.fine) said.push(notes.same);
+      const most = Math.max(...[...shown.placed.values()].map((places) => places.length));
+      if (most > 1) said.push(sums.fill(notes.more, { n: most - 1 }));
+      return said.join(" ");
     }
 
     // ---- shared memory --------------------------------------------------------------------------
@@ -419,11 +464,12 @@
       }, words);
     }
 
-    function box(x, y, inset, fill, stroke, width) {
+    function box(x, y, inset, fill, stroke, width, dashed = false) {
       return svgElement("rect", {
         x: x + inset, y: y + inset, rx: 3,
         width: measure.piece - 2 * inset, height: measure.line - 2 * inset,
-        style: `fill:${fill};stroke:${colours[stroke]};stroke-width:${width}`,
+        style: `fill:${fill};stroke:${colours[stroke]};stroke-width:${width}` +
+          (dashed ? ";stroke-dasharray:5 4" : ""),
       });
     }
 
@@ -478,7 +524,9 @@
       const tint = tints[number % tints.length];
       const strong = core.includes(address);
       const stroke = strong ? "ink" : tint;
-      group.append(box(x, y, 1.5, colours[`${tint}-soft`], stroke, strong ? 3 : read ? 2 : 0.75));
+      const width = strong ? 3 : read ? 2 : 0.75;
+      const dashed = shown.strangers.has(address);
+      group.append(box(x, y, 1.5, colours[`${tint}-soft`], stroke, width, dashed));
       if (number % 8 >= tints.length) {
         group.append(box(x, y, 1.5, `url(#${hatch}-${tint})`, stroke, 0));
       }
@@ -507,6 +555,12 @@
       return count === 1 ? "one turn, no conflict" : `${count} turns, a conflict`;
     }
 
+    // The elements of a box, by the first one.
+    function boxed(r, k) {
+      const last = PIECE / shown.itemBytes - 1;
+      return state.major === "K" ? `row ${r}, k ${k}–${k + last}` : `rows ${r}–${r + last}, k ${k}`;
+    }
+
     function tellElement() {
       const { r, k } = state;
       const before = sums.offset(shown.whole, r, k, state.major, shown.itemBytes);
@@ -529,6 +583,10 @@
       words += `; bank ${bank}. Its core matrix, rows ${r0}–${r0 + high - 1} and k ${k0}–` +
         `${k0 + wide - 1}, takes ${taken} of 32 banks: ${turns(needed)}.`;
       if (shown.whole.swizzle) words += ` Without the XOR: ${without} banks, ${turns(more)}.`;
+      if (shown.strangers.has(pieceAddress())) {
+        const kept = shown.held.get(pieceAddress());
+        words += ` In this box the chosen tile keeps ${kept ? boxed(...kept) : "nothing"}.`;
+      }
       now.textContent = words;
       svg.setAttribute("aria-label", `Shared memory in lines of 128 bytes. ${words}`);
     }
@@ -565,15 +623,16 @@
 
     function update() {
       if (state.major === "MN") state.bits = 16;
-      const possible = fitting();
+      const unit = rowUnit();
+      const possible = [];
       for (const option of control("rows").options) {
-        option.disabled = state.pasted === null && !possible.includes(Number(option.value));
+        const fits = state.pasted !== null || Number(option.value) % unit === 0;
+        offer(option, fits ? "" : `a span is ${unit} rows`);
+        if (fits) possible.push(Number(option.value));
       }
-      if (state.pasted === null && !possible.includes(state.rows)) {
-        state.rows = possible.find((n) => n >= state.rows);
-      }
+      if (!possible.includes(state.rows)) state.rows = possible.find((n) => n >= state.rows);
       for (const option of control("bits").options) {
-        option.disabled = state.major === "MN" && option.value !== "16";
+        offer(option, state.major === "MN" && option.value !== "16" ? "K-major only" : "");
       }
       const steps = state.major === "K" && state.swizzle ? state.swizzle / 32 : 4;
       const last = steps - (state.major === "K" && state.swizzle ? 0 : 1);
@@ -589,7 +648,9 @@
       for (const name of ["bits", "major", "swizzle", "rows", "step"]) control(name).value = state[name];
       const pasted = state.pasted !== null;
       for (const name of ["start", "step"]) control(name).disabled = pasted;
-      control("clear").hidden = !pasted;
+      control("clear").hidden = control("value").value.trim() === "";
+      control("value").setAttribute("aria-invalid", String(state.refused !== ""));
+      control("start").setAttribute("aria-invalid", String(!pasted && state.startRefused !== ""));
       control("r").max = state.rows - 1;
       control("k").max = shown.depth - 1;
       control("from").max = Math.max(0, shown.lines - measure.lines);
@@ -602,8 +663,15 @@
       const typed = control("value").value.trim();
       if (typed === lastPasted) return;
       lastPasted = typed;
-      state.pasted = typed === "" ? null : typed;
-      Object.assign(state, { r: 0, k: 0, from: 0 });
+      if (typed !== "" && sums.parse(typed) === null) {
+        // What is shown stays.
+        state.refused = `${typed}: not a whole number; write it like 0x4000004000010040. ` +
+          "The drawing has not changed.";
+      } else {
+        const pasted = typed === "" ? null : typed;
+        if (pasted !== state.pasted) Object.assign(state, { pasted, r: 0, k: 0, from: 0 });
+        state.refused = "";
+      }
       update();
     }
 
@@ -628,8 +696,14 @@
       });
     }
     control("start").addEventListener("change", () => {
-      state.start = control("start").value.trim();
-      Object.assign(state, { from: 0 });
+      const typed = control("start").value.trim();
+      const start = sums.parse(typed);
+      if (start === null || start < 0n || start % 16n || start >> 18n) {
+        state.startRefused = `start=${typed}: a descriptor holds multiples of 16 below 262144; ` +
+          "pass the tile's shared address in bytes. The drawing has not changed.";
+      } else {
+        Object.assign(state, { start: Number(start), startRefused: "", from: 0 });
+      }
       update();
     });
     for (const name of ["change", "input"]) control("value").addEventListener(name, paste);

@@ -8,6 +8,7 @@
   const WIDTH = 420;
   const LABELS = 76; // room for "warp 0" beside the matrix
   const SHOWN = 8; // accumulators of a thread that are listed; they repeat
+  const POINT = "Point at a place to read who holds it; click to choose it.";
 
   // ---- the arithmetic of hopper/fragment.py -----------------------------------------------------
 
@@ -176,16 +177,23 @@
     );
     const now = find(".wb-explorer-now");
     const svg = find(".wb-explorer-drawing svg");
+    const note = find(".wb-fragment-note");
+    const under = find(".wb-fragment-under");
     const zoom = find(".wb-fragment-zoom");
     const formula = find(".wb-fragment-formula");
     const holds = find(".wb-fragment-holds");
     let kind = data.kinds.d32;
+    // What the reader asked for. A kind may have fewer threads or fewer N, and shows the nearest.
+    const wanted = { thread: data.thread, n: data.n };
     let n = data.n;
     let row = 0;
     let column = 0;
     let scale = { left: LABELS, top: 8, x: 1, y: 1 };
     const rows = () => kind.rows;
     const columns = () => columnsOf(kind, n);
+
+    // Where the pointer is, in the whole; it lies over the drawing and is only moved.
+    const pointed = element("rect", { class: "wb-fragment-pointed", visibility: "hidden" });
 
     function drawWhole(thread) {
       const x = Math.min((WIDTH - LABELS - 14) / columns(), 24);
@@ -219,6 +227,17 @@
           ),
         );
       }
+      // Around the piece, and under the marks: it must hide none of them.
+      const [pieceTop, pieceLeft] = corner();
+      parts.push(
+        element("rect", {
+          class: "wb-fragment-frame",
+          x: LABELS + pieceLeft * x - 1,
+          y: scale.top + pieceTop * y - 1,
+          width: ZOOM * x + 2,
+          height: ZOOM * y + 2,
+        }),
+      );
       for (const [i, j] of placesOf(kind, n, thread)) {
         parts.push(
           element("rect", {
@@ -230,12 +249,7 @@
           }),
         );
       }
-      const size = { width: ZOOM * x, height: ZOOM * y };
-      const corner = { x: LABELS + div(column / ZOOM) * ZOOM * x };
-      corner.y = scale.top + div(row / ZOOM) * ZOOM * y;
-      parts.push(element("rect", { class: "wb-fragment-halo", ...corner, ...size }));
-      parts.push(element("rect", { class: "wb-fragment-frame", ...corner, ...size }));
-      svg.replaceChildren(...parts);
+      svg.replaceChildren(...parts, pointed);
     }
 
     // The piece as an ARIA grid, made once; its cells are filled in anew.
@@ -303,8 +317,40 @@
       });
     }
 
+    function say(text, wrong) {
+      now.textContent = text;
+      now.classList.toggle("is-wrong", wrong);
+      threadInput.setAttribute("aria-invalid", wrong);
+    }
+
+    // What is under the pointer has a line of its own: the rest is about the chosen place.
+    function tellUnder(place) {
+      under.textContent = place ? `Under the pointer: ${told(kind, ...place)}` : POINT;
+      pointed.setAttribute("visibility", place ? "visible" : "hidden");
+      if (!place) return;
+      const [i, j] = place;
+      const [wide, tall] = [Math.max(scale.x, 3), Math.max(scale.y, 3)];
+      pointed.setAttribute("x", scale.left + (j + 0.5) * scale.x - wide / 2);
+      pointed.setAttribute("y", scale.top + (i + 0.5) * scale.y - tall / 2);
+      pointed.setAttribute("width", wide);
+      pointed.setAttribute("height", tall);
+    }
+
+    function drawNote(thread) {
+      const said = [];
+      if (!kind.columns && kind.sizes) {
+        said.push(kind.note);
+        if (n !== wanted.n) said.push(`There is no N = ${wanted.n}: shown is ${n}.`);
+      }
+      if (thread !== wanted.thread) {
+        said.push(`A warp has lanes 0 to 31: thread ${wanted.thread} is lane ${thread} of its own.`);
+      }
+      note.textContent = said.join(" ");
+      note.hidden = !said.length;
+    }
+
     function drawWords(thread) {
-      now.textContent = told(kind, row, column);
+      say(told(kind, row, column), false);
       formula.replaceChildren(
         ...formulas(kind, row, column).map((line) => {
           const item = document.createElement("li");
@@ -328,14 +374,29 @@
       threadInput.value = thread;
       drawWhole(thread);
       drawZoom(thread);
+      drawNote(thread);
       drawWords(thread);
+      tellUnder(null);
     }
 
     function go(toRow, toColumn, focus) {
       row = Math.max(0, Math.min(rows() - 1, toRow));
       column = Math.max(0, Math.min(columns() - 1, toColumn));
+      wanted.thread = holder(kind, row, column)[0];
       draw();
       if (focus) cells.find((cell) => cell.tabIndex === 0).focus({ preventScroll: true });
+    }
+
+    // Another instruction or another N: the thread stays, and the place, if it still is the thread's.
+    function keepThread() {
+      n = Math.max(...(kind.sizes || [wanted.n]).filter((size) => size <= wanted.n));
+      nSelect.value = n;
+      const thread = wanted.thread % kind.threads;
+      if (column >= columns()) column = columns() - ZOOM + (column % ZOOM);
+      if (row >= rows() || holder(kind, row, column)[0] !== thread) {
+        [row, column] = heldBy(kind, thread, 0, 0);
+      }
+      draw();
     }
 
     kindSelect.addEventListener("change", () => {
@@ -347,24 +408,31 @@
       for (const option of nSelect.options) {
         option.disabled = !!kind.sizes && !kind.sizes.includes(Number(option.value));
       }
-      if (kind.sizes && !kind.sizes.includes(n)) {
-        n = Math.max(...kind.sizes.filter((size) => size < n));
-        nSelect.value = n;
-      }
-      go(row, column);
+      keepThread();
     });
     nSelect.addEventListener("change", () => {
-      n = Number(nSelect.value);
-      go(row, column);
+      wanted.n = Number(nSelect.value);
+      keepThread();
     });
+
+    // Digits only: Number("") is 0, and "3.0" or "1e1" is no way to name a thread.
+    const typed = () => (/^\d+$/.test(threadInput.value) ? Number(threadInput.value) : NaN);
     threadInput.addEventListener("input", () => {
-      const thread = Number(threadInput.value);
-      if (threadInput.value === "" || !Number.isInteger(thread)) return;
-      if (thread < 0 || thread >= kind.threads) {
-        now.textContent = `There is no thread ${thread}: count from 0 to ${kind.threads - 1}.`;
+      const thread = typed();
+      if (thread < kind.threads) {
+        go(...heldBy(kind, thread, 0, 0));
         return;
       }
-      go(...heldBy(kind, thread, 0, 0));
+      const given = threadInput.value === "" ? "Which thread?" : `There is no thread ${threadInput.value}.`;
+      const [stays] = holder(kind, row, column);
+      say(`${given} Whole numbers from 0 to ${kind.threads - 1}; thread ${stays} stays.`, true);
+    });
+    // Left with something else in it, the field shows the thread that stayed.
+    threadInput.addEventListener("change", () => {
+      const [thread] = holder(kind, row, column);
+      if (typed() === thread) return;
+      threadInput.value = thread;
+      threadInput.setAttribute("aria-invalid", false);
     });
 
     zoom.addEventListener("click", (event) => {
@@ -391,32 +459,34 @@
       event.preventDefault();
     });
 
-    function point(event) {
+    function placeAt(event) {
       const box = svg.getBoundingClientRect();
       const unit = WIDTH / box.width;
       const i = div(((event.clientY - box.top) * unit - scale.top) / scale.y);
       const j = div(((event.clientX - box.left) * unit - scale.left) / scale.x);
-      if (event.type === "pointerdown" && (i < 0 || i >= rows() || j < 0 || j >= columns())) return;
-      go(i, j);
+      return { place: [i, j], inside: i >= 0 && i < rows() && j >= 0 && j < columns() };
     }
     svg.addEventListener("pointerdown", (event) => {
       if (event.pointerType !== "touch") svg.setPointerCapture(event.pointerId);
-      point(event);
+      const { place, inside } = placeAt(event);
+      if (inside) go(...place);
     });
     svg.addEventListener("pointermove", (event) => {
-      if (event.buttons === 1 && event.pointerType !== "touch") point(event);
+      if (event.pointerType === "touch") return;
+      const { place, inside } = placeAt(event);
+      if (event.buttons === 1) go(...place);
+      else tellUnder(inside ? place : null);
     });
-    // Over the piece: tell what is under the pointer, until it leaves.
     zoom.addEventListener("pointerover", (event) => {
-      const cell = event.target.closest('[role="gridcell"]');
-      if (cell && event.pointerType !== "touch") now.textContent = cell.getAttribute("aria-label");
+      const index = cells.indexOf(event.target.closest('[role="gridcell"]'));
+      if (event.pointerType === "touch" || index < 0) return;
+      const [top, left] = corner();
+      tellUnder([top + div(index / ZOOM), left + (index % ZOOM)]);
     });
-    zoom.addEventListener("pointerleave", () => {
-      now.textContent = told(kind, row, column);
-    });
+    for (const part of [svg, zoom]) part.addEventListener("pointerleave", () => tellUnder(null));
 
     makeZoom();
-    for (const part of [controls, now, zoom, formula, holds]) part.hidden = false;
+    for (const part of [controls, now, under, zoom, formula, holds]) part.hidden = false;
     go(...heldBy(kind, data.thread, 0, 0));
   }
 

@@ -125,6 +125,22 @@
     return box;
   }
 
+  // Each moment and the barrier that it concerns, as _rows in mbarrier_stepper.py has it.
+  function rows(story, states) {
+    return story.moments.map(([, at, words], index) => {
+      const barrier = at < 0 ? null : states[index][at];
+      if (!barrier) return [words, "", "", "", ""];
+      const who = barrier.waiting.map(([warp, parity]) => `warp ${warp} (parity ${parity})`);
+      return [
+        words,
+        `${story.barriers[at]}: ${barrier.phase}`,
+        `${barrier.pending} of ${barrier.count}`,
+        grouped(barrier.tx),
+        who.join(", ") || "nobody",
+      ];
+    });
+  }
+
   function setUp(figure) {
     const find = (selector) => figure.querySelector(selector);
     const data = JSON.parse(find(".wb-explorer-data").textContent);
@@ -134,6 +150,7 @@
     const cards = find(".wb-mbarrier-cards");
     const chooser = control("story");
     const range = control("moment");
+    const table = find(".wb-mbarrier-table");
     const play = control("play");
     let story;
     let states;
@@ -176,6 +193,16 @@
       story = data.stories[key];
       states = replay(story);
       range.max = story.moments.length - 1;
+      const label = `${story.name}, as a table`;
+      figure.querySelector("details summary").textContent = label;
+      table.setAttribute("aria-label", label);
+      table.querySelector("tbody").replaceChildren(
+        ...rows(story, states).map((cells) => {
+          const row = element("tr");
+          row.append(...cells.map((cell) => element("td", "", cell)));
+          return row;
+        }),
+      );
       go(0);
     }
 
@@ -199,7 +226,7 @@
     choose(chooser.value);
   }
 
-  window.hopperMbarriers ||= { made, passes, change, replay };
+  window.hopperMbarriers ||= { made, passes, change, replay, rows };
   window.hopperMbarrierSteppers ||= function () {
     for (const figure of document.querySelectorAll("figure.wb-mbarrier-stepper:not([data-ready])")) {
       figure.dataset.ready = "";

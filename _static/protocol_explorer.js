@@ -187,6 +187,7 @@
     }
 
     function choose(key) {
+      const before = chosen;
       if (changed.length) {
         changed = [];
         chosen = key;
@@ -201,8 +202,16 @@
         return;
       } else chosen = key;
       mark();
-      const one = chosen in data.variants ? "Take it away, or choose" : "Choose";
-      say(`Chosen: ${stepOf(key).name}. ${one} another step of these warps to swap the two.`, false);
+      const other = before && stepOf(before).name;
+      const moved = other ? `${other} is in another list, so these two are not swapped. ` : "";
+      const next =
+        chosen in data.variants
+          ? "Take it away, or choose"
+          : "It cannot be taken away, for nothing would be returned. Choose";
+      say(
+        `Chosen: ${stepOf(key).name}. ${moved}${next} another step of this list to swap the two.`,
+        false,
+      );
     }
 
     lists.addEventListener("click", (event) => {

@@ -65,6 +65,12 @@ _MEANINGS = {
     "STL": "stores to local memory: a spill or a stack",
 }
 
+#: The same for mnemonics that a table has only where its page asks: most kernels have them.
+_MEANINGS_IF_ASKED = {
+    "I2F": "an integer becomes fp32",
+    "F2FP": "two fp32 become fp16, packed into one register",
+}
+
 _STYLE = (
     # Specificity 0: the site's theme and JupyterLab both decide about <pre> where they can.
     f":where(.wb-code pre){{background:{colour('code-paper')};color:{colour('ink')};"
@@ -324,7 +330,8 @@ def counts(program: Program, mnemonics: Sequence[str] = ()) -> Table:
     """
     found = program.sass()
     wanted = mnemonics or [name for name in _MEANINGS if found.count(name)]
-    rows = tuple((name, str(found.count(name)), _MEANINGS.get(name, "")) for name in wanted)
+    meanings = _MEANINGS | _MEANINGS_IF_ASKED
+    rows = tuple((name, str(found.count(name)), meanings.get(name, "")) for name in wanted)
     used = program.resources
     spilled = used.spill_stores + used.spill_loads
     title = (

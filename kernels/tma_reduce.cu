@@ -49,12 +49,14 @@ tma_reduce(const __grid_constant__ TensorMap in, const __grid_constant__ TensorM
   __shared__ unsigned long long loaded;
   const int row = blockIdx.y * TILE_M, column = blockIdx.x * TILE_N;
 
+  // [bring]
   if (threadIdx.x == 0) {
     mbarrier_init(&loaded, 1);
     fence_proxy_async();
     mbarrier_arrive_expect_tx(&loaded, TILE_BYTES);
     tma_load_3d(tile, &in, &loaded, blockIdx.z, row, column);
   }
+  // [/bring]
 #if WAY == 0
   // [reduce]
   if (threadIdx.x == 0) {

@@ -22,6 +22,7 @@ from hopper.descriptor.__main__ import _number
 from hopper.descriptor.mistakes import mistakes
 from hopper.descriptor.pieces import core_matrix
 from hopper.errors import ProblemError
+from hopper.figures.descriptor_bits import Operand
 from hopper.figures.descriptor_explorer import ROWS, facts
 from hopper.placement import Placement
 from hopper.swizzle import SPANS
@@ -182,6 +183,27 @@ def test_mistakes_are_those_of_hopper_in_the_same_words(sums):
     assert sum(map(bool, expected)) > 1000
 
 
+def test_the_tile_that_was_meant_lies_where_hopper_has_it(sums):
+    given = [
+        (value & FIELD_BITS, major, item, rows, SPANS[value % 4])
+        for value, major, item, rows, _ in corpus(800)
+        if value >= 0 and not (major == "MN" and item != 2)
+    ]
+    expected = []
+    for value, major, item, rows, span in given:
+        one = Operand(value, major, item, rows, span, decode(value), 32 // item, 0, pasted=True)
+        tile = one.stored()
+        expected.append([tile.start, tile.leading, tile.stride, tile.base_offset, tile.swizzle])
+    found = sums(
+        """return given.map(([value, ...layout]) => {
+            const it = sums.stored(sums.decode(BigInt(value)), ...layout);
+            return [it.start, it.leading, it.stride, it.base, it.swizzle];
+        });""",
+        [[str(value), *how] for value, *how in given],
+    )
+    assert found == expected
+
+
 def test_core_matrices_take_the_banks_that_hopper_counts(sums):
     cases = []
     for major, item in LAYOUTS:
@@ -291,12 +313,83 @@ def test_a_step_too_far_and_a_crooked_start_are_mistakes(visit):
     control(one, "start").fill("1000")
     control(one, "start").press("Enter")
     assert "start=1000" in verdict(one) and "multiples of 16" in verdict(one)
+    assert value(one) == Placement(64, 64).descriptor(0x400).encode(), "the last start stays"
+    assert control(one, "start").get_attribute("aria-invalid") == "true"
+    control(one, "start").fill("0x800")
+    control(one, "start").press("Enter")
+    assert value(one) == Placement(64, 64).descriptor(0x800).encode() and "✓" in verdict(one)
+
+
+def test_what_cannot_be_chosen_says_why(visit):
+    one = figure(visit().open("page"))
+    options = """all => all.map(o => [o.textContent, o.disabled])"""
+    rows = control(one, "rows").locator("option")
+    assert rows.evaluate_all(options)[0] == ["8", False]
+    control(one, "major").select_option("MN")
+    assert rows.evaluate_all(options)[:4] == [
+        ["8 (a span is 64 rows)", True],
+        ["16 (a span is 64 rows)", True],
+        ["32 (a span is 64 rows)", True],
+        ["64", False],
+    ]
+    bits = control(one, "bits").locator("option").evaluate_all(options)
+    assert bits[0] == ["8 bits: fp8 (K-major only)", True] and not bits[1][1]
+    control(one, "major").select_option("K")
+    assert rows.evaluate_all(options)[0] == ["8", False]
+
+
+def test_what_is_no_number_changes_nothing_in_the_drawing(visit):
+    one = figure(visit().open("page"))
+    control(one, "step").select_option("2")
+    control(one, "r").fill("9")
+    control(one, "r").press("Enter")
+    before = one.locator("svg").inner_html(), told(one), value(one)
+    control(one, "value").fill("hello")
+    assert "✗ hello: not a whole number" in verdict(one)
+    assert "The drawing has not changed" in verdict(one)
+    assert control(one, "value").get_attribute("aria-invalid") == "true"
+    assert (one.locator("svg").inner_html(), told(one), value(one)) == before
+    control(one, "value").fill("0x4000002000010040")
+    control(one, "r").fill("20")
+    control(one, "r").press("Enter")
+    before = one.locator("svg").inner_html(), told(one), value(one)
+    control(one, "value").fill("0x4000002000010040?")
+    assert (one.locator("svg").inner_html(), told(one), value(one)) == before
+    control(one, "value").fill("0x4000002000010040")
+    assert told(one) == before[1], "back to what was shown all along"
+    control(one, "clear").click()
+    assert "✓" in verdict(one) and not control(one, "clear").is_visible()
+
+
+def note(one: Locator) -> str:
+    return one.locator(".wb-descriptor-note").inner_text()
+
+
+def test_boxes_say_whether_the_chosen_tile_keeps_something_else_there(visit):
+    one = figure(visit().open("page"))
+    assert "what the tile keeps there" in note(one)
+    control(one, "value").fill(hex(Placement(64, 64).descriptor(0x400, 1).encode()))
+    assert note(one).endswith("Start and step are in the bits."), "nothing is wrong with it"
+    control(one, "value").fill("0x4000002000010040")  # the stride of the 64-byte swizzle
+    assert "8 × 64: that is the stride of the 64-byte swizzle" in verdict(one)
+    assert "Dashed: 64 of 72 boxes" in note(one) and "up to 1 here" in note(one)
+    meant = Placement(64, 64).descriptor(0x400)
+    box = one.locator(f'[data-address="{meant.address(8, 0, major="K")}"]')
+    assert "stroke-dasharray" in box.locator("rect").first.get_attribute("style")
+    box.hover()
+    assert told(one).endswith("In this box the chosen tile keeps row 8, k 0–7.")
+    box = one.locator(f'[data-address="{meant.address(3, 0, major="K")}"]')
+    assert "stroke-dasharray" not in box.locator("rect").first.get_attribute("style")
+    control(one, "swizzle").select_option("64")
+    assert "which is 128 bytes, and you meant 64 bytes" in verdict(one)
+    assert verdict(one).count("✗") == 1
 
 
 def test_a_pasted_number_is_decoded_and_its_mistake_named(visit):
     one = figure(visit().open("page"))
     control(one, "value").fill("0x4000000400010040")
     assert "16 times as much would fit" in verdict(one)
+    assert "Dashed: " in note(one)
     assert "0x4 × 16 = 64 bytes, to the next 8 rows" in one.locator("ol").inner_text()
     assert control(one, "start").is_disabled()
     control(one, "value").fill(str(0x4000004000010040))

@@ -48,6 +48,14 @@ def now(figure: Locator) -> str:
     return figure.locator(".wb-explorer-now").inner_text()
 
 
+def under(figure: Locator) -> str:
+    return figure.locator(".wb-fragment-under").inner_text()
+
+
+def note(figure: Locator) -> str:
+    return figure.locator(".wb-fragment-note").inner_text()
+
+
 def formula(figure: Locator) -> str:
     return figure.locator(".wb-fragment-formula").inner_text()
 
@@ -210,26 +218,95 @@ def test_dragging_over_the_whole_goes_along(visit):
     assert now(figure).startswith("(15, 63) of D"), "no button, no choice"
 
 
-def test_the_pointer_over_the_piece_tells_and_leaves_again(visit):
+def test_the_pointer_tells_in_a_line_of_its_own_and_leaves_again(visit):
     page = opened(visit)
     figure = explorer(page)
+    chosen = "(0, 0) of D: warp 0, lane 0 (thread 0), register 0."
+    asks = "Point at a place to read who holds it; click to choose it."
+    assert (now(figure), under(figure)) == (chosen, asks)
     cell(figure, "(2, 6) ").hover()
-    assert now(figure).startswith("(2, 6) of D: warp 0, lane 11")
+    assert under(figure).startswith("Under the pointer: (2, 6) of D: warp 0, lane 11")
+    assert now(figure) == chosen and figure.locator("[name=thread]").input_value() == "0"
+    pointed = figure.locator("svg .wb-fragment-pointed")
+    mark = pointed.bounding_box()
+    band = figure.locator("svg .wb-fragment-band-3").bounding_box()
+    page.mouse.move(
+        band["x"] + band["width"] * 20.5 / 64, band["y"] + band["height"] * 9.5 / 16, steps=3
+    )
+    assert under(figure).startswith("Under the pointer: (57, 20) of D: warp 3, lane 6 (thread 102)")
+    assert now(figure) == chosen
+    there = pointed.bounding_box()
+    middle = (there["x"] + there["width"] / 2 - band["x"]) / band["width"] * 64
+    assert middle == pytest.approx(20.5, abs=0.2) and there["y"] > mark["y"]
     page.locator("h1").hover()
-    assert now(figure).startswith("(0, 0) of D")
+    assert (now(figure), under(figure)) == (chosen, asks)
+    assert pointed.get_attribute("visibility") == "hidden"
+
+
+def test_what_was_under_the_pointer_does_not_stay_when_a_control_changes(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    for choose in (
+        lambda: figure.locator("[name=kind]").select_option("a16"),
+        lambda: figure.locator("[name=kind]").select_option("d32"),
+        lambda: figure.locator("[name=n]").select_option("8"),
+        lambda: figure.locator("[name=thread]").fill("3"),
+    ):
+        cell(figure, "(2, 6) ").hover()
+        assert "(2, 6)" in under(figure)
+        choose()
+        told = under(figure)
+        # Where the page moved under a pointer that rests, it may already tell of what is there now.
+        fresh = told.removeprefix("Under the pointer: ")
+        assert told.startswith("Point at") or figure.locator(f"[aria-label='{fresh}']").count()
+        page.locator("h1").hover()
+
+
+def test_the_frame_hides_no_mark(visit):
+    """Every mark is drawn behind the frame in the document, so above it, at every thread and N."""
+    figure = explorer(opened(visit), 1)
+    for thread in ("0", "101", "127"):
+        figure.locator("[name=thread]").fill(thread)
+        order = figure.locator("svg").evaluate(
+            "svg => [...svg.children].map(part => part.getAttribute('class'))"
+        )
+        assert order.count("wb-fragment-frame") == 1 and order[-1] == "wb-fragment-pointed"
+        assert order.index("wb-fragment-frame") < order.index("wb-fragment-mine")
+        assert not [
+            name for name in order[order.index("wb-fragment-mine") : -1] if "mine" not in name
+        ]
 
 
 def test_a_thread_is_chosen_by_its_number(visit):
     page = opened(visit)
     figure = explorer(page)
-    figure.locator("[name=thread]").fill("127")
-    assert now(figure) == "(55, 6) of D: warp 3, lane 31 (thread 127), register 0."
-    figure.locator("[name=thread]").fill("128")
-    assert now(figure) == "There is no thread 128: count from 0 to 127."
-    figure.locator("[name=thread]").fill("")
+    field = figure.locator("[name=thread]")
+    field.fill("127")
+    stays = "(55, 6) of D: warp 3, lane 31 (thread 127), register 0."
+    assert now(figure) == stays
+    rule = "Whole numbers from 0 to 127; thread 127 stays."
+    for typed, told in (
+        ("128", f"There is no thread 128. {rule}"),
+        ("3.5", f"There is no thread 3.5. {rule}"),
+        ("-1", f"There is no thread -1. {rule}"),
+        ("1e1", f"There is no thread 1e1. {rule}"),
+        ("", f"Which thread? {rule}"),
+    ):
+        field.fill(typed)
+        assert now(figure) == told and field.input_value() == typed
+        assert field.get_attribute("aria-invalid") == "true"
+        assert "Thread 127 holds" in holds(figure)
+        field.blur()
+        assert field.input_value() == "127", "what was refused does not stand there"
+        assert field.get_attribute("aria-invalid") == "false"
+    field.fill("126")
+    assert now(figure).endswith("lane 30 (thread 126), register 0.")
+    assert "is-wrong" not in figure.locator(".wb-explorer-now").get_attribute("class")
     figure.locator("[name=kind]").select_option("mma_a")
-    figure.locator("[name=thread]").fill("32")
-    assert "count from 0 to 31" in now(figure)
+    field.fill("32")
+    assert "There is no thread 32. Whole numbers from 0 to 31; thread 30 stays." == now(figure)
+    figure.locator("[name=kind]").select_option("d16")
+    assert now(figure).startswith("(55, 4) of D"), "a control that changes leaves no old message"
 
 
 def test_every_kind_can_be_shown(visit):
@@ -249,6 +326,33 @@ def test_every_kind_can_be_shown(visit):
     assert "and so on" not in holds(figure)
 
 
+def test_another_kind_keeps_the_thread(visit):
+    page = opened(visit)
+    figure = explorer(page)
+    thread = figure.locator("[name=thread]")
+    thread.fill("101")
+    for key, kind in KINDS.items():
+        figure.locator("[name=kind]").select_option(key)
+        mine = 101 % kind["threads"]
+        assert thread.input_value() == str(mine) and f"Thread {mine} holds" in holds(figure)
+        assert figure.locator(".wb-fragment-note").is_visible() == (mine != 101 or key == "s32")
+        if mine != 101:
+            told = "A warp has lanes 0 to 31: thread 101 is lane 5 of its own."
+            assert note(figure) == told
+    figure.locator("[name=kind]").select_option("d32")
+    assert thread.input_value() == "101", "it comes back where there is room for it"
+
+
+def test_another_kind_keeps_the_place_if_it_is_the_threads(visit):
+    figure = explorer(opened(visit))
+    cell(figure, "(5, 3) ").click()
+    for key in ("d16", "s32", "a16", "d32"):
+        figure.locator("[name=kind]").select_option(key)
+        assert now(figure).startswith("(5, 3) of ")
+    figure.locator("[name=kind]").select_option("a8")
+    assert now(figure).startswith("(5, 4) of A: warp 0, lane 21"), "there thread 20 has (5, 3)"
+
+
 def test_integers_have_fewer_n(visit):
     figure = explorer(opened(visit))
     figure.locator("[name=n]").select_option("40")
@@ -258,8 +362,18 @@ def test_integers_have_fewer_n(visit):
         "options => options.map(option => Number(option.value))"
     )
     assert tuple(offered) == INTEGER_N
+    assert note(figure).startswith(
+        "On integers, wgmma has N = 8, 16, 24, 32, then multiples of 16."
+    )
+    assert INTEGER_N == (8, 16, 24, *range(32, 257, 16))
+    assert note(figure).endswith("There is no N = 40: shown is 32.")
+    figure.locator("[name=n]").select_option("48")
+    assert note(figure).endswith("cannot be chosen.")
+    figure.locator("[name=n]").select_option("24")
     figure.locator("[name=kind]").select_option("d16")
+    assert figure.locator("[name=n]").input_value() == "24"
     assert figure.locator("[name=n] option[disabled]").count() == 0
+    assert not figure.locator(".wb-fragment-note").is_visible()
 
 
 def test_a_smaller_n_keeps_the_place_inside(visit):
@@ -359,7 +473,13 @@ def test_without_a_script_the_drawing_and_its_words_remain(visit):
     svg = figure.locator("svg")
     assert svg.get_attribute("role") == "img" and svg.is_visible()
     assert "registers 0 to 3 hold (0, 0), (0, 1), (8, 0), (8, 1)" in svg.get_attribute("aria-label")
-    for hidden in (".wb-explorer-controls", ".wb-explorer-now", ".wb-fragment-zoom"):
+    for hidden in (
+        ".wb-explorer-controls",
+        ".wb-explorer-now",
+        ".wb-fragment-note",
+        ".wb-fragment-under",
+        ".wb-fragment-zoom",
+    ):
         assert not figure.locator(hidden).is_visible()
 
 

@@ -9,10 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from figure_pages import as_a_notebook, visiting, write_pages
 from playwright.sync_api import Browser, Locator, Page
-from site_building import Site
 from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
-from test_browser_fragments import PAGE, STYLES
 
 from hopper import figures
 from hopper.conformance.mbarrier import RANDOM
@@ -25,30 +24,15 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A page with two steppers; one that a notebook fills."""
-    shown = figures.mbarrier_stepper()._repr_html_()
-    other = figures.mbarrier_stepper("broken0")._repr_html_()
-    target = tmp_path_factory.mktemp("mbarrier")
-    page = PAGE.format(styles=STYLES, figures=shown + "<h2>Another</h2>" + other)
-    (target / "page.html").write_text(page, encoding="utf-8")
-    empty = PAGE.format(styles=STYLES, figures='<div id="output"></div>')
-    (target / "empty.html").write_text(empty, encoding="utf-8")
-    (target / "output.html").write_text(shown, encoding="utf-8")
-    return target
+    shown = [figures.mbarrier_stepper(*given)._repr_html_() for given in ((), ("broken0",))]
+    return write_pages(tmp_path_factory.mktemp("mbarrier"), "mbarriers", shown)
 
 
 @pytest.fixture
 def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    visits = []
-
-    def start(**options) -> Visit:
-        visits.append(Visit(browser, Site(folder, 0, ""), **options))
-        return visits[-1]
-
-    start.folder = folder
-    yield start
-    for one in visits:
-        assert one.complaints == []
-        one.context.close()
+    with visiting(browser, folder) as start:
+        start.folder = folder
+        yield start
 
 
 def opened(visit: Callable[..., Visit], **options) -> Page:
@@ -147,20 +131,24 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
 
 def test_a_ring_told_step_by_step(visit):
     figure = figure_of(opened(visit))
-    assert now(figure).startswith("1 of 62. Warp 0 initialises full[0]: 1 arrival a phase.")
+    assert now(figure).startswith("1 of 64. Warp 0 initialises full[0]: 1 arrival a phase.")
     assert "not initialised" in card(figure, "empty[1]")
     for _ in range(5):
         figure.locator("[name=forward]").click()
-    assert now(figure).startswith("6 of 62. Warp 4 arrives at full[0] and announces 2,048 bytes.")
+    assert now(figure).startswith("6 of 64. Warp 4 asks for parity 1 of empty[0].")
+    assert "it goes on at once" in now(figure)
+    touched = figure.locator(".is-touched")
+    assert touched.count() == 1 and touched.get_attribute("aria-label") == "empty[0]"
+    figure.locator("[name=forward]").click()
+    assert now(figure).startswith("7 of 64. Warp 4 arrives at full[0] and announces 2,048 bytes.")
     assert "mbarrier_arrive_expect_tx(&full[stage], BOX_BYTES);" in now(figure)
     assert "arrivals missing 0 of 1 bytes missing 2,048" in card(figure, "full[0]")
     # Nobody has read yet: this is why the producer starts at parity 1.
     assert card(figure, "empty[0]").endswith(
         "wait for parity 0 ✗ waits wait for parity 1 ✓ goes on"
     )
-    touched = figure.locator(".is-touched")
     assert touched.count() == 1 and touched.get_attribute("aria-label") == "full[0]"
-    go(figure, 13)
+    go(figure, 15)
     assert "phase 0 is complete, and phase 1 begins. Warps 0–3 go on." in now(figure)
     assert "phase 1, parity 1 arrivals missing 1 of 1" in card(figure, "full[0]")
     assert "waiting warp 4, for parity 0" in card(figure, "empty[0]")
@@ -174,9 +162,9 @@ def test_the_ends_are_ends(visit):
     figure = figure_of(opened(visit))
     back, forward = figure.locator("[name=back]"), figure.locator("[name=forward]")
     assert back.is_disabled() and forward.is_enabled()
-    go(figure, 61)
+    go(figure, 63)
     assert back.is_enabled() and forward.is_disabled()
-    assert "62 of 62" in now(figure)
+    assert "64 of 64" in now(figure)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +184,33 @@ def test_a_deadlock_shows_what_is_missing(visit, key, name, told):
     assert "The emulator stops" in now(figure)
     assert figure.locator(".wb-explorer-now.is-wrong").count() == 1
     assert told in card(figure, name)
+
+
+def test_the_table_is_of_the_run_that_is_chosen(visit):
+    figure = figure_of(opened(visit))
+    summary, body = figure.locator("summary"), figure.locator(".wb-mbarrier-table")
+    for key, one in stepper.stories().items():
+        figure.locator("[name=story]").select_option(key)
+        assert summary.inner_text() == f"{one.name}, as a table"
+        assert body.get_attribute("aria-label") == f"{one.name}, as a table"
+        shown = body.locator("tbody tr").evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+        )
+        assert shown == [list(row) for row in stepper._rows(one)]
+
+
+#: Names of runs that the list, closed, would cut off: the arrow and the borders take their part.
+CUT = """select => {
+    const style = getComputedStyle(select), pen = document.createElement("canvas").getContext("2d");
+    pen.font = style.font;
+    const room = select.clientWidth - parseFloat(style.paddingLeft) - 20;
+    return [...select.options].map(o => o.text).filter(text => pen.measureText(text).width > room);
+}"""
+
+
+def test_the_names_of_the_runs_fit_a_phone(visit):
+    figure = figure_of(opened(visit, viewport=PHONE))
+    assert figure.locator("[name=story]").evaluate(CUT) == []
 
 
 def test_it_plays_pauses_and_starts_over(visit):
@@ -230,19 +245,19 @@ def test_keys_reach_and_move_everything(visit):
     assert reached == ["story", "forward", "play", "moment", "summary"]  # back is off
     figure = figure_of(page)
     figure.locator("[name=moment]").focus()
-    for key, place in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", 62)):
+    for key, place in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", 64)):
         page.keyboard.press(key)
-        assert now(figure).startswith(f"{place} of 62")
+        assert now(figure).startswith(f"{place} of 64")
     figure.locator("[name=back]").focus()
     page.keyboard.press("Enter")
-    assert now(figure).startswith("61 of 62")
+    assert now(figure).startswith("63 of 64")
 
 
 def test_a_finger_on_a_phone(visit):
     page = opened(visit, viewport=PHONE, has_touch=True, is_mobile=True)
     figure = figure_of(page)
     figure.locator("[name=forward]").tap()
-    assert now(figure).startswith("2 of 62")
+    assert now(figure).startswith("2 of 64")
     sizes = figure.locator("select, button, input").evaluate_all(
         "all => all.map(e => Math.min(e.offsetWidth, e.offsetHeight))"
     )
@@ -252,7 +267,7 @@ def test_a_finger_on_a_phone(visit):
 def test_figures_on_one_page_do_not_disturb_each_other(visit):
     page = opened(visit)
     go(figure_of(page), 9)
-    assert now(figure_of(page)).startswith("10 of 62")
+    assert now(figure_of(page)).startswith("10 of 64")
     assert now(figure_of(page, 1)).startswith("1 of 10")
 
 
@@ -266,28 +281,14 @@ def test_without_a_script_the_drawing_and_a_table_remain(visit):
         assert not figure.locator(hidden).is_visible()
     figure.locator("summary").click()
     rows = figure.locator("tbody tr")
-    assert rows.count() == 62
+    assert rows.count() == 64
     told = "Warp 4 arrives at full[0] and announces 2,048 bytes."
-    assert rows.nth(5).inner_text().split("\t")[:4] == [told, "full[0]: 0", "0 of 1", "2,048"]
+    assert rows.nth(6).inner_text().split("\t")[:4] == [told, "full[0]: 0", "0 of 1", "2,048"]
 
 
 def test_it_starts_where_a_notebook_inserts_it(visit, folder):
-    """JupyterLab sets an output's HTML and makes its scripts anew, before it attaches them."""
     page = visit().open("empty")
-    page.evaluate(
-        """html => {
-            const host = document.createElement("div");
-            host.innerHTML = html;
-            for (const old of [...host.querySelectorAll("script")]) {
-                const made = document.createElement("script");
-                for (const { name, value } of old.attributes) made.setAttribute(name, value);
-                made.textContent = old.textContent;
-                old.replaceWith(made);
-            }
-            document.getElementById("output").append(host);
-        }""",
-        (folder / "output.html").read_text(),
-    )
+    as_a_notebook(page, folder)
     figure = figure_of(page)
     figure.locator("[name=forward]").click()
-    assert now(figure).startswith("2 of 62")
+    assert now(figure).startswith("2 of 64")

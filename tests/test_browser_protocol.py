@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from figure_pages import as_a_notebook, visiting, write_pages
 from playwright.sync_api import Browser, Locator, Page
-from site_building import Site
 from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
-from test_browser_fragments import PAGE, STYLES
 
 from hopper import figures
 from hopper.experiments.protocol_variants import single_changes, steps_of
@@ -24,8 +23,8 @@ pytestmark = pytest.mark.browser
 
 # Changes that these tests choose. The figure of the page has all of them.
 CHOSEN = (
-    *("", "wait 1", "commit", "proxy", "fence", "commit + wait 1"),
-    *("wait 0 + read", "proxy + arrive full"),
+    *("", "wait 1", "commit", "store", "proxy", "fence", "commit + wait 1"),
+    *("wait 0 + read", "proxy + arrive full", "store + proxy"),
 )
 
 
@@ -42,29 +41,16 @@ def explorer():
 def folder(tmp_path_factory, explorer) -> Path:
     """A page with two explorers."""
     shown = explorer._repr_html_()
-    target = tmp_path_factory.mktemp("protocol")
-    page = PAGE.format(styles=STYLES, figures=shown + "<h2>Another</h2>" + shown)
-    (target / "page.html").write_text(page, encoding="utf-8")
-    (target / "one.html").write_text(PAGE.format(styles=STYLES, figures=shown), encoding="utf-8")
-    empty = PAGE.format(styles=STYLES, figures='<div id="output"></div>')
-    (target / "empty.html").write_text(empty, encoding="utf-8")
-    (target / "output.html").write_text(shown, encoding="utf-8")
-    return target
+    target = write_pages(tmp_path_factory.mktemp("protocol"), "Protocol", [shown])
+    (target / "page.html").rename(target / "one.html")
+    return write_pages(target, "Protocol", [shown, "<h2>Another</h2>", shown])
 
 
 @pytest.fixture
 def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    visits = []
-
-    def start(**options) -> Visit:
-        visits.append(Visit(browser, Site(folder, 0, ""), **options))
-        return visits[-1]
-
-    start.folder = folder
-    yield start
-    for one in visits:
-        assert one.complaints == []
-        one.context.close()
+    with visiting(browser, folder) as start:
+        start.folder = folder
+        yield start
 
 
 def opened(visit: Callable[..., Visit], name: str = "one", **options) -> Page:
@@ -217,8 +203,13 @@ def test_a_step_of_other_warps_is_chosen_instead_and_not_swapped(visit):
     figure = figure_of(opened(visit))
     step(figure, "fence").click()
     step(figure, "store").click()
-    assert now(figure).startswith("Chosen: store B.")
+    assert now(figure) == (
+        "Chosen: store B. wgmma.fence is in another list, so these two are not swapped. Take it "
+        "away, or choose another step of this list to swap the two."
+    )
     assert figure.get_attribute("data-shown") == ""
+    step(figure, "wait 0").click()
+    assert "store B is in another list" in now(figure)
 
 
 def test_choosing_again_lets_go_and_choosing_behind_a_change_starts_anew(visit):
@@ -241,7 +232,8 @@ def test_what_cannot_be_taken_away_can_be_swapped(visit):
     step(figure, "read").click()
     assert figure.locator("button[name=away]").is_disabled()
     assert now(figure) == (
-        "Chosen: store the sums. Choose another step of these warps to swap the two."
+        "Chosen: store the sums. It cannot be taken away, for nothing would be returned. Choose "
+        "another step of this list to swap the two."
     )
     step(figure, "wait 0").click()
     shown(page, "wait 0 + read")
@@ -282,6 +274,25 @@ def test_the_timeline_is_alive(visit):
     assert int(run.locator(".wb-run-scrub").input_value()) == place + 1
 
 
+def test_the_timeline_shows_the_stores_of_threads_and_their_fence(visit):
+    page = opened(visit)
+    figure = figure_of(page)
+
+    def marks() -> list[str]:
+        return figure.locator('.wb-run-mark[data-lane="1"] text').all_text_contents()
+
+    assert marks()[:5] == ["a", "T", "s", "p", "a"]
+    step(figure, "store").click()
+    step(figure, "proxy").click()
+    shown(page, "store + proxy")
+    assert marks()[:5] == ["a", "T", "p", "s", "a"]
+    assert "p fence.proxy.async" in figure.locator(".wb-run-letters").inner_text()
+    said = figure.locator(".wb-run-item").evaluate_all(
+        "nodes => nodes.map((node) => node.getAttribute('aria-label'))"
+    )
+    assert any("has executed no fence.proxy.async in between" in words for words in said)
+
+
 def test_figures_on_one_page_do_not_disturb_each_other(visit):
     page = opened(visit, "page")
     shown(page, "", 1)
@@ -306,20 +317,7 @@ def test_without_a_script_the_drawing_and_the_table_remain(visit):
 def test_it_starts_where_a_notebook_inserts_it(visit, folder):
     """JupyterLab sets an output's HTML and makes its scripts anew, before it attaches them."""
     page = visit().open("empty")
-    page.evaluate(
-        """html => {
-            const host = document.createElement("div");
-            host.innerHTML = html;
-            for (const old of [...host.querySelectorAll("script")]) {
-                const made = document.createElement("script");
-                for (const { name, value } of old.attributes) made.setAttribute(name, value);
-                made.textContent = old.textContent;
-                old.replaceWith(made);
-            }
-            document.getElementById("output").append(host);
-        }""",
-        (folder / "output.html").read_text(),
-    )
+    as_a_notebook(page, folder)
     figure = figure_of(page)
     figure.locator(".wb-protocol-step").first.wait_for()
     step(figure, "mma").click()

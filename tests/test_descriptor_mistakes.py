@@ -122,8 +122,10 @@ def test_a_start_is_right_where_rows_lie_as_the_swizzle_has_them(span, units, mn
     top = start // atom * atom
     right = start - top + need <= span
     found = keys(value, major=major, rows=rows, swizzle=span)
-    assert (found == []) == right
-    assert set(found) <= {"start-inside-atom", "tile-unaligned", "row-crossed"}
+    # Half a step along K is told, though what is read there lies where the swizzle has it.
+    half = [] if mn or units % 2 == 0 else ["start-half-step"]
+    assert (found == half) == right
+    assert set(found) - set(half) <= {"start-inside-atom", "tile-unaligned", "row-crossed"}
     # An atom has eight rows of one span. Is what is read as (r, k) row r (or k) of this atom?
     depth = 16
     r, k = numpy.indices((8 if not mn else rows, depth if not mn else 8))
@@ -173,6 +175,9 @@ BROKEN = [
     ("start-beyond", changed(GOOD, start=SHARED_END + 16), K64),
     ("base-without-swizzle", CORES | 1 << 49, K64),
     ("start-inside-atom", changed(GOOD, start=0x480), K64),
+    ("start-half-step", changed(GOOD, start=0x410), K64),
+    ("start-half-step", changed(GOOD, start=0x450), K64 | dict(swizzle=128)),
+    ("start-half-step", changed(GOOD, start=0x410, stride=512, swizzle=64), K64),
     ("tile-unaligned", changed(MN_GOOD, start=0x480), MN128),
     ("base-of-aligned", GOOD | 1 << 49, K64),
     ("base-other", changed(GOOD, start=0x480) | 2 << 49, K64),
@@ -184,6 +189,9 @@ BROKEN = [
     ("offsets-unshifted", changed(GOOD, stride=16384), K64),
     ("offsets-unshifted", changed(CORES, leading=2048, stride=4096), K64),
     ("offsets-shifted-twice", changed(GOOD, stride=64), K64),
+    ("stride-of-other-swizzle", changed(GOOD, stride=512), K64 | dict(swizzle=128)),
+    ("stride-of-other-swizzle", changed(GOOD, stride=256), K64 | dict(swizzle=128)),
+    ("stride-of-other-swizzle", changed(MN_GOOD, stride=512), MN128 | dict(swizzle=128)),
     ("leading-not-atoms", changed(MN_GOOD, leading=16), MN128),
     ("stride-not-atoms", changed(GOOD, stride=1024 + 128), K64),
     ("stride-not-atoms", changed(MN_GOOD, stride=1024 + 16), MN128),
@@ -212,6 +220,19 @@ def test_every_sentence_is_told_by_some_number():
         (GOOD - 0x40 + 0x8400, K64, "(address & 0x3ffff) >> 4, which is 0x840"),
         (GOOD - 0x40 + 0x3C00, K64, "0x3c000, and shared memory ends at 0x39000"),
         (changed(GOOD, stride=64), K64, "stride 64 bytes are too small, 16 times as much"),
+        (
+            changed(GOOD, stride=512),
+            K64 | dict(swizzle=128),
+            "512 bytes, 8 × 64: that is the stride of the 64-byte swizzle, and this one has 128",
+        ),
+        (changed(GOOD, start=0x450), K64, "0x450 lies 80 bytes into a row of 128 bytes, an odd"),
+        (
+            changed(GOOD, swizzle=0),
+            K64 | dict(swizzle=128),
+            "mode is 0, which is no swizzle, and you meant 128 bytes; put 1 into",
+        ),
+        (CORES, K64 | dict(swizzle=128), "which is no swizzle, and you meant 128 bytes"),
+        (GOOD, K64 | dict(swizzle=0), "which is 128 bytes, and you meant no swizzle; put 0 into"),
         (changed(GOOD, stride=1152), K64, "multiple of 1024 bytes (8 × 128) further"),
         (changed(GOOD, start=0x480), K64, "0x480 is 128 bytes behind a multiple of 1024"),
         (changed(GOOD, start=0x480) | 2 << 49, K64, "bits 7–9 of the start 0x480 are 1"),
@@ -245,12 +266,25 @@ def test_a_stride_that_no_row_needs_is_not_judged():
 
 def test_mistakes_of_unlike_kinds_are_told_together():
     value = changed(GOOD, start=0x410, stride=64) | 1 << 46
-    assert keys(value, **K64) == ["blackwell", "offsets-shifted-twice"]
+    assert keys(value, **K64) == ["blackwell", "start-half-step", "offsets-shifted-twice"]
     assert keys(changed(GOOD, start=0x480 + 112, stride=1040), **K64) == [
         "start-inside-atom",
         "row-crossed",
         "stride-not-atoms",
     ]
+
+
+@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize("meant", SPANS)
+@pytest.mark.parametrize("major", ["K", "MN"])
+def test_after_a_mode_that_was_not_meant_nothing_else_is_judged(span, meant, major):
+    """A sound descriptor of one mode has a single mistake where another was meant."""
+    value = Placement(128, 64, major, span).descriptor(0x400).encode()
+    found = keys(value, major=major, rows=128, swizzle=meant)
+    assert len(found) == (span != meant)
+    assert set(found) <= {"mode-of-tensor-map", "mode-other"}
+    nowhere = changed(value, start=0x40)
+    assert keys(nowhere, major=major, rows=128, swizzle=meant)[-1] == "start-low"
 
 
 def test_codes_of_a_tensor_map_are_those_that_tensor_maps_get():
@@ -357,7 +391,10 @@ def corpus(count: int) -> list[tuple[int, str, int, int, int | None]]:
         if kind in (1, 2):
             value ^= 1 << dice.randrange(64)
         if kind in (2, 3):
-            field, length = dice.choice((0, 16, 32)), dice.choice((0, 1, 4, 8, 64, 256, 1024, 4096))
+            field, length = (
+                dice.choice((0, 16, 32)),
+                dice.choice((0, 1, 4, 8, 16, 32, 64, 256, 1024, 4096)),
+            )
             value = value & ~(0x3FFF << field) | length << field
         if kind == 4:
             value = value & ~(7 << 49 | 3 << 62) | dice.randrange(8) << 49 | dice.randrange(4) << 62

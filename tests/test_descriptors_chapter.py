@@ -11,14 +11,18 @@ import pytest
 from hopper import exercises, figures, notebooks
 from hopper.backends import find_hopper
 from hopper.compile import CompileError, compile_kernel
-from hopper.descriptor import Descriptor
+from hopper.descriptor import FIELD_BITS, Descriptor, decode
 from hopper.emulator import Emulator
 from hopper.emulator.backend import EmulatedGpu
 from hopper.errors import CheckError, ProblemError
 from hopper.exercises.descriptors import N_MAJOR, ROW_BYTES, WRONG
 from hopper.experiments import descriptors as probe
 from hopper.experiments import experiments_of, shared_reads
+from hopper.figures.descriptor_bits import Operand
+from hopper.figures.palette import colour
+from hopper.placement import Placement
 from hopper.schema import Sweep, parse
+from hopper.swizzle import swizzled
 
 # ---- the experiments, in the emulator ------------------------------------------------------------
 
@@ -206,6 +210,63 @@ def test_the_offsets_are_drawn_for_all_four_combinations():
     assert svg.count(">SBO<") == 4 and svg.count(">LBO<") == 3 and svg.count(">no LBO<") == 1
 
 
+def test_an_offset_has_one_colour_and_mn_major_strips_stand_upright():
+    svg = figures.leading_and_stride().svg
+    for name, tint in (("LBO", "plum"), ("SBO", "warm")):
+        styles = re.findall(rf'<text [^>]*style="([^"]*)">{name}<', svg)
+        assert styles and all(colour(tint) in style for style in styles)
+    ends = re.findall(r'<polyline points="([\d.]+),([\d.]+) ([\d.]+),([\d.]+)"', svg)
+    thin = [one for one in ends if "stroke-width:0.75" in svg.split(" ".join(
+        (f"{one[0]},{one[1]}", f"{one[2]},{one[3]}")))[1][:120]]  # fmt: skip
+    level = sum(y0 == y1 for _, y0, _, y1 in thin)
+    upright = sum(x0 == x1 for x0, _, x1, _ in thin)
+    assert (level, upright) == (7 * (4 + 2), 7 * (4 + 4))
+
+
+def read_and_kept(value: int, tile: Placement, start: int) -> tuple[int, int]:
+    """Boxes that bits lead to, and those where a tile built element by element has other ones."""
+    r, k = numpy.indices((tile.rows, tile.depth))
+    where = swizzled(start + tile.offset(r, k), tile.swizzle)
+    kept = {int(at): (int(a), int(b)) for at, a, b in zip(where.flat, r.flat, k.flat, strict=True)}
+    read: dict[int, list] = {}
+    one = decode(value)
+    for row in range(tile.rows):
+        for first in (0, 8):
+            read.setdefault(int(one.address(row, first, major="K")), []).append((row, first))
+    return len(read), sum([kept.get(at)] != places for at, places in read.items())
+
+
+@pytest.mark.parametrize(
+    ("bits", "same"),
+    [
+        (0x4000002000010040, False),  # the stride of the 64-byte swizzle
+        (0xC000004000010040, False),  # the mode of the 32-byte swizzle
+        (0x4000004000010041, False),  # half a step
+        (0x4002004000010040, False),  # a base offset
+        (0x4000000000010040, False),  # no stride
+        (0x4000004000010040 | 1 << 46, True),  # a bit of no field
+    ],
+)
+def test_boxes_are_dashed_where_the_chosen_tile_keeps_something_else(bits, same):
+    fields = bits & FIELD_BITS
+    shown = Operand(bits, "K", 2, 64, 128, decode(fields), 16, 0, pasted=True)
+    boxes, others = read_and_kept(fields, Placement(64, 64), 0x400)
+    assert (len(shown.addresses()), len(shown.strangers())) == (boxes, others)
+    assert (others == 0) == same
+    if same:
+        assert shown.note().endswith("keeps the same there.")
+    else:
+        assert f"Dashed: {others} of {boxes} boxes" in shown.note()
+    dashed = figures.descriptor_explorer(bits).figure.svg.count("stroke-dasharray")
+    assert 0 < dashed <= others or dashed == others == 0
+
+
+def test_a_number_without_a_mistake_has_no_dashed_box():
+    value = Placement(128, 64, "K", 0).descriptor(0x800, 2).encode()
+    shown = Operand(value, "K", 2, 128, 0, decode(value), 16, 0, pasted=True)
+    assert shown.strangers() == set() and "Dashed" not in shown.note()
+
+
 # ---- exercises -----------------------------------------------------------------------------------
 
 CELLS = notebooks.code_cells("descriptors")
@@ -234,14 +295,42 @@ def test_the_chapter_asks_and_its_solution_is_accepted(name, capsys):
     ("answer", "named"),
     [
         ((1024, 8192, 128), "leading: not yet: 1024 is the other offset"),
-        ((512, 1024, 128), "leading: not yet: 512 is right in another unit"),
-        ((8192, 1024, 2048), "step: not yet: 2048 is right in another unit"),
-        ((8192, 1024, 2), "step: not yet: it leads sixteen rows of K"),
-        ((16, 1024, 128), "leading: not yet: it leads from the first 64 columns"),
+        ((512, 1024, 128), "leading: not yet: 512 is right in units of 16 bytes; here"),
+        ((8192, 1024, 2048), "step: not yet: 2048 is right in bytes; here it is asked in units"),
+        ((8192, 1024, 2), "step: not yet: 2 is the step of a swizzled K-major tile"),
+        ((8192, 1024, 32), "step: not yet: 32 bytes are the step of a swizzled K-major tile"),
+        ((8192, 1024, 64), "64 units lead to the next eight k, and an instruction takes sixteen"),
+        ((8192, 1024, 512), "step: not yet: 512 units lead to the next 64 columns"),
+        ((8192, 1024, 7), "step: not yet: 7 is not the way of sixteen k, in units of 16 bytes"),
+        ((16, 1024, 128), "leading: not yet: 16 is not the bytes from the first 64 columns"),
+        (("8192", 1024, 128), "leading: not yet: '8192' is no whole number"),
+        ((8192, 1024.0, 128), "stride: not yet: 1024.0 is no whole number"),
+        ((8192, 1024, True), "step: not yet: True is no whole number"),
+        ((8192, 1024, numpy.int32(128)), "step: 128 is right"),
     ],
 )
 def test_a_wrong_description_of_an_n_major_tile_is_named(answer, named, capsys):
     assert named in told(lambda: exercises.n_major(*answer), capsys)
+
+
+@pytest.mark.parametrize(
+    ("bits", "named"),
+    [
+        (None, "bits: not answered yet"),
+        (0x4000004002000200, "bits: 0x4000004002000200 is right"),
+        (0x4000004002002000, "the start address, bits 0–13, holds 0x2000; it was not shifted"),
+        (0x4000004000010200, "the leading byte offset, bits 16–29, holds 0x1"),
+        (0x4000040002000200, "the stride byte offset, bits 32–45, holds 0x400; it was not shifted"),
+        (0xC000004002000200, "the swizzle mode, bits 62–63, holds 0x3"),
+        (0x4000404002000200, "a bit of no field is set: 0x400000000000"),
+        (1 << 64, "is negative or wider than 64 bits"),
+        (-1, "is negative or wider than 64 bits"),
+        ("0x4000004002000200", "is no whole number"),
+    ],
+)
+def test_the_64_bits_of_an_n_major_tile_are_asked_for(bits, named, capsys):
+    out = told(lambda: exercises.n_major(8192, 1024, 128, bits), capsys).splitlines()
+    assert named in out[-1] and len(out) == 4
 
 
 def test_two_boxes_of_tma_are_the_tile_of_the_exercise():
@@ -251,31 +340,83 @@ def test_two_boxes_of_tma_are_the_tile_of_the_exercise():
     assert (image[places // 2] == 128 * k + n).all()
 
 
+def plain(row: int, k: int) -> int:
+    """The exercise's tile without the XOR."""
+    return k // 32 * 4096 + row * 64 + k % 32 * 2
+
+
+def solved(row: int, k: int) -> int:
+    return plain(row, k) ^ (plain(row, k) >> 7 & 3) << 4
+
+
 @pytest.mark.parametrize(
     ("answer", "named"),
     [
         (lambda row, k: k // 32 * 4096 + row * 64 + k % 32 * 2, "without the XOR"),
-        (lambda row, k: row * 128 + k * 2, "a row of this tile holds 32 elements"),
+        (lambda row, k: row * 128 + k * 2, "a row of a box holds 32 elements"),
+        (lambda row, k: (row * 128 + k * 2) + (row > 8), "a row of a box holds 32 elements"),
         (lambda row, k: -1, "(0, 0) lies at byte 0, your map says -1"),
+        (lambda row, k: plain(row, k) ^ (plain(row, k) >> 7 & 7) << 4, "takes two: & 3"),
+        (lambda row, k: plain(row, k) ^ (plain(row, k) >> 7 & 1) << 4, "as for 32 bytes"),
+        (lambda row, k: plain(row, k) ^ (row & 3) << 4, "bits 7 and 8 count rows // 2"),
+        (lambda row, k: plain(row, k) ^ (row % 8) << 4, "bits 7 and 8 count rows // 2"),
+        (lambda row, k: solved(row, k) // 2, "that counts elements; a byte offset is twice"),
+        (lambda row, k: plain(row, k) // 2, "counts elements, and the XOR is missing"),
+        (lambda row, k: solved(row, k) / 1, "returns 0.0, no whole number; // divides"),
+        (lambda row, k: "0", "at (0, 0) your map returns '0', no whole number"),
+        (lambda row, k: solved(row, k) if row < 9 else 1 // 0, "fails at (9, 0): ZeroDivision"),
+        (lambda row: 0, "fails at (0, 0): TypeError: "),
+        (4096, "4096 is no function"),
     ],
 )
-def test_a_wrong_address_is_named(answer, named, capsys):
+def test_a_wrong_address_is_told_why(answer, named, capsys):
     assert named in told(lambda: exercises.byte_offset(answer), capsys)
 
 
 def test_a_wrong_field_is_named(capsys):
-    out = told(lambda: exercises.wrong_field("swizzle mode", "stride", None), capsys).splitlines()
+    out = told(lambda: exercises.wrong_field("swizzle mode", "pitch", None), capsys).splitlines()
     assert out[0].endswith("not yet: its swizzle mode is that of the tile")
-    assert "'stride' is no field; the fields are start address, leading" in out[1]
+    assert "'pitch' names no field; the fields are start address, leading" in out[1]
     assert out[2].endswith("not answered yet") and f"{WRONG['third'].encode():#018x}" in out[2]
+
+
+@pytest.mark.parametrize(
+    ("short", "field"),
+    [
+        ("SBO", "stride byte offset"),
+        ("stride", "stride byte offset"),
+        ("Stride Byte Offset", "stride byte offset"),
+        ("lbo", "leading byte offset"),
+        ("leading_byte_offset_", "leading byte offset"),
+        ("mode", "swizzle mode"),
+        ("layout_type_", "swizzle mode"),
+        ("base_offset_", "base offset"),
+        ("base-offset", "base offset"),
+        ("start", "start address"),
+    ],
+)
+def test_a_field_may_be_named_in_short(short, field, capsys):
+    out = told(lambda: exercises.wrong_field(short, short, short), capsys).splitlines()
+    full = told(lambda: exercises.wrong_field(field, field, field), capsys).splitlines()
+    assert out == full
+    assert sum(line.endswith("right") for line in out) == (field in RIGHT_FIELDS)
+
+
+RIGHT_FIELDS = ("stride byte offset", "swizzle mode", "base offset")
+
+
+def test_a_field_that_is_no_text_is_told(capsys):
+    assert "3 names no field" in told(lambda: exercises.wrong_field(3), capsys)
 
 
 @pytest.mark.parametrize(
     ("answer", "named"),
     [
-        (0, "rows every 192 bytes take 16 turns an access, not 4"),
-        (64, "rows every 256 bytes take 32 turns an access, not 4"),
-        (48, "less padding does it too"),
+        (0, "a row every 192 bytes: an access takes 16 turns, not 4"),
+        (64, "a row every 256 bytes: an access takes 32 turns, not 4"),
+        (48, "a smaller padding does it as well"),
+        ("16", "'16' is no whole number"),
+        (16.0, "16.0 is no whole number"),
         (8, "a multiple of 16"),
         (-16, "a multiple of 16"),
     ],

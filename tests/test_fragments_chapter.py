@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hopper import exercises, figures, notebooks
+from hopper.architecture import constant
 from hopper.backends import find_hopper
 from hopper.compile import advisories, compile_cuda, compile_kernel
 from hopper.conformance import digest, emulate
@@ -18,9 +19,9 @@ from hopper.emulator import Emulator
 from hopper.emulator.backend import EmulatedGpu
 from hopper.errors import CheckError, CompileError, HopperError, ProblemError
 from hopper.experiments import arrays, curves, experiments_of, fragments
-from hopper.fragment import a_held_by, f16_held_by, held_by, holder
+from hopper.fragment import a_held_by, a_holder, f16_held_by, f16_holder, held_by, holder
 from hopper.layout.matrices import a_fragment, accumulator
-from hopper.mma_sync import turns
+from hopper.mma_sync import fragment_d, turns
 from hopper.paths import KERNELS
 from hopper.schema import Probe, Sweep, parse
 from hopper.sectors import SECTOR_BYTES, WIDTHS, touched
@@ -65,6 +66,18 @@ def test_the_layout_of_a_is_its_map(size):
     row, k = a_held_by(thread, register, item, item_bytes=size)
     there = a_fragment(item_bytes=size)(thread, items * register + item)
     assert (there == row + 64 * k).all()
+
+
+def test_the_map_is_that_of_mma_sync_once_a_warp_and_every_eight_columns():
+    for thread, register in numpy.ndindex(128, 128):
+        row, column = fragment_d(thread % 32, register % 4)
+        assert held_by(thread, register) == (row + 16 * (thread // 32), column + register // 4 * 8)
+
+
+def test_all_columns_of_a_row_are_in_four_neighbouring_lanes():
+    for row in range(64):
+        threads = set(holder(numpy.full(256, row), numpy.arange(256))[0].tolist())
+        assert len(threads) == 4 and max(threads) - min(threads) == 3 and min(threads) % 4 == 0
 
 
 def test_the_threads_and_values_factor_as_the_page_says():
@@ -153,6 +166,12 @@ def test_packed_sums_of_one_product_are_a_of_the_next():
     for group in range(16):
         d_row, d_column = f16_held_by(thread, 4 * group + register, half)
         assert (d_row == row).all() and (d_column == k + 16 * group).all()
+    # … those in fp32 are a tf32 A, if k runs through the columns in another order …
+    thread, register = numpy.indices((128, 4))
+    row, k = a_held_by(thread, register, 0, item_bytes=4)
+    d_row, d_column = held_by(thread, 2 * (register % 2) + register // 2)
+    order = numpy.array([0, 2, 4, 6, 1, 3, 5, 7])
+    assert (d_row == row).all() and (d_column == order[k]).all() and (d_column != k).any()
     # … and of an 8-bit A a thread has four neighbours, where of D it has two.
     assert len({k for _, k in (a_held_by(3, 0, i, item_bytes=1) for i in range(4))}) == 4
     assert holder(0, 1)[0] != holder(0, 2)[0]
@@ -253,6 +272,32 @@ def test_the_cliff_is_where_the_page_says(tile, codes):
     assert bool(used.spill_stores + used.spill_loads) == bool(codes)
 
 
+def test_128_times_256_is_stopped_by_its_shared_memory_and_then_by_its_registers():
+    with pytest.raises(CompileError, match="static assertion failed.*48 KB of static memory"):
+        compile_kernel("v1_wgmma", TILE_M=128, TILE_N=256)
+    source = (KERNELS / "v1_wgmma.cu").read_text()
+    line = "constexpr int TILE_K = 64;"
+    assert source.count(line) == 1
+    shallow = source.replace(line, line.replace("64", "32"))
+    program = compile_cuda(shallow, "v1_wgmma", defines={"TILE_M": 128, "TILE_N": 256})
+    assert set(advisories(program.log)) == {"C7511"} and program.resources.spill_stores
+
+
+def test_v1_needs_the_same_handful_of_registers_beside_its_sums_for_every_tile():
+    beside = {
+        compile_kernel("v1_wgmma", TILE_M=m, TILE_N=n).resources.registers - m * n // 128
+        for m, n in ((64, 64), (128, 64), (128, 128), (128, 192), (128, 224))
+    }
+    assert len(beside) == 1
+
+
+def test_the_first_product_of_a_round_has_scale_d_as_a_predicate_and_no_other():
+    lines = [
+        line for line in compile_kernel("rs_wgmma").sass().instructions if line.startswith("HGMMA")
+    ]
+    assert [", UP" in line for line in lines] == [True, False, False, False]
+
+
 # ---- out of the registers -----------------------------------------------------------------------
 
 
@@ -322,6 +367,13 @@ def test_sectors_are_counted_as_bytes_say(width, places):
     assert found.bytes == len(written)
     assert found.sectors == len({byte // SECTOR_BYTES for byte in written})
     assert 0 < found.filled <= 1
+
+
+def test_pairs_of_fp32_fill_their_sectors_and_pairs_of_fp16_half():
+    row, column = held_by(numpy.arange(32), 0)
+    for n in (64, 256):
+        filled = [touched((row * n + column) * size, 2 * size).filled for size in (4, 2)]
+        assert filled == [1.0, 0.5]
 
 
 def test_a_store_that_no_thread_can_do_is_refused():
@@ -423,10 +475,11 @@ def cells_with(function: str) -> list[str]:
 @pytest.mark.parametrize(
     ("function", "solved"),
     [
-        ("who_holds", "right: all 8192 elements"),
+        ("passed_on", "right: all 8192 elements"),
         ("a_bytes", "right: all 2048 bytes"),
         ("row_sum", "right: 2 shuffles"),
-        ("stored", "sectors: 8 is right\nfilled: 1 is right"),
+        ("stored", "sectors: 4 is right\nfilled: 0.5 is right"),
+        ("stmatrix_order", "right: all 4096 elements"),
     ],
 )
 def test_the_chapters_question_is_open_and_its_solution_right(function, solved, capsys):
@@ -438,27 +491,94 @@ def test_the_chapters_question_is_open_and_its_solution_right(function, solved, 
     assert capsys.readouterr().out.startswith(solved)
 
 
+def test_the_question_does_it_fit_is_open_and_its_solution_as_the_compiler_says(capsys):
+    question, solution = cells_with("fits")
+    exec(question, {"exercises": exercises})
+    assert "not answered yet" in capsys.readouterr().out
+    exec(solution, {"exercises": exercises, "constant": constant, "most": 255, "cliff": {64: 90}})
+    assert "26 registers beside the sums\nright: for 8 tiles" in capsys.readouterr().out
+
+
+def passed(row: int, column: int) -> tuple[int, ...]:
+    """The solution of the exercise, from the module that the chapter teaches."""
+    thread, register, half = a_holder(row, column % 16)
+    return thread, column // 16, register, half
+
+
+def test_what_is_passed_on_is_where_the_packed_sums_lie():
+    row, column = numpy.indices((64, 128))
+    thread, register, half = f16_holder(row, column)
+    found = numpy.stack((thread, register // 4, register % 4, half), axis=-1)
+    for i, j in numpy.ndindex(64, 128):
+        assert tuple(found[i, j]) == passed(i, j)
+
+
+def other(part: int, value: int):
+    """``passed``, one of its four answers always ``value``."""
+    return lambda i, j: tuple(value if n == part else it for n, it in enumerate(passed(i, j)))
+
+
 @pytest.mark.parametrize(
     ("use", "told"),
     [
-        (
-            lambda: exercises.who_holds(lambda i, j: (holder(i, j)[0], holder(i, j)[1] ^ 2)),
-            "element (0, 0): your map says (0, 2); that register of that thread holds (8, 0)",
-        ),
-        (lambda: exercises.who_holds(lambda i, j: (i * 4, j)), "element (0, 2)"),
-        (lambda: exercises.who_holds(lambda i, j: (999, 0)), "has threads 0 to 127"),
+        (lambda: exercises.passed_on(other(0, 7)), "element (0, 0): thread 7: nothing leaves"),
+        (lambda: exercises.passed_on(other(1, 0)), "element (0, 16): step 0"),
+        (lambda: exercises.passed_on(other(2, 0)), "(0, 8): register 0: of its 16 columns this is"),
+        (lambda: exercises.passed_on(other(3, 0)), "element (0, 1): half 0: the left one"),
+        (lambda: exercises.passed_on(lambda i, j: i), "returned 0; return 4 whole numbers: thread"),
+        (lambda: exercises.passed_on(lambda i, j: (i, j)), "returned (0, 0); return 4 whole"),
+        (lambda: exercises.passed_on(lambda i, j: (i / 16, 0, 0, 0)), "returned (0.0, 0, 0, 0)"),
+        (lambda: exercises.passed_on(lambda i, j: "0000"), "returned '0000'"),
+        (lambda: exercises.passed_on(lambda i, j: None), "not answered yet"),
         (
             lambda: exercises.a_bytes(lambda t, r, b: a_held_by(t, r, b // 2)),
             "thread 0, register 0, byte 1: your map says (0, 0); this is the place of a 16-bit",
         ),
-        (lambda: exercises.a_bytes(lambda t, r, b: (0, b)), "register 1, byte 0"),
+        (
+            lambda: exercises.a_bytes(lambda t, r, b: (0, b)),
+            "register 1, byte 0: your map says (0, 0); row 0 is not its row; register 1 is in the "
+            "lower eight of the 16 rows of warp 0",
+        ),
+        (
+            lambda: exercises.a_bytes(lambda t, r, b: (a_held_by(t, r, 0)[0], b)),
+            "register 2, byte 0: your map says (0, 0); k = 0 is not its k; register 2 is in the "
+            "second 16 bytes",
+        ),
+        (lambda: exercises.a_bytes(lambda t, r, b: 3), "returned 3; return 2 whole numbers: row"),
         (lambda: exercises.row_sum((1,)), "lane 0 never hears of lane 2"),
         (lambda: exercises.row_sum((1, 2, 4)), "lane 0 adds lane 4, which holds another row"),
         (lambda: exercises.row_sum((1, 2, 1)), "lane 0 counts lane 0 more than once"),
         (lambda: exercises.row_sum((0, 1)), "mask 0"),
         (lambda: exercises.row_sum((32,)), "mask 32"),
-        (lambda: exercises.stored({"sectors": 16, "filled": 0.5}), "filled: not yet, 0.5"),
+        (lambda: exercises.row_sum(1), "masks=1: give a tuple of whole numbers"),
+        (lambda: exercises.row_sum("12"), "masks='12': give a tuple"),
+        (lambda: exercises.row_sum((1.0, 2)), "masks=(1.0, 2): give a tuple"),
+        (lambda: exercises.fits(lambda m, n, t: True), "128 × 192, 384 threads: you say True"),
+        (lambda: exercises.fits(lambda m, n, t: False), "64 × 256, 128 threads: you say False"),
+        (
+            lambda: exercises.fits(lambda m, n, t: m * n // 128 + 26 <= 255),
+            "at most 168 registers: 168 are not enough, and",
+        ),
+        (
+            lambda: exercises.fits(lambda m, n, t: m * n // 128 <= min(255, 65536 // t // 8 * 8)),
+            "128 × 128, 512 threads: you say True; these are 128 sums",
+        ),
+        (lambda: exercises.fits(lambda m, n, t: 128), "returned 128; return True or False"),
+        (lambda: exercises.stored({"sectors": 16, "filled": 0.5}), "sectors: not yet, 16; eight"),
+        (lambda: exercises.stored({"sectors": 8, "filled": 1}), "filled: not yet, 1; all lanes"),
         (lambda: exercises.stored({"sectors": 16}), "filled: not answered yet"),
+        (lambda: exercises.stored({"sectors": 8, "filled": "50%"}), "filled: '50%' is no number"),
+        (lambda: exercises.stored((4, 0.5)), "(4, 0.5): give both, as {'sectors'"),
+        (
+            lambda: exercises.stmatrix_order("lane % 16", "lane / 16"),
+            "2048 of 4096 elements are wrong; in the place of element (0, 8) is element (8, 0)",
+        ),
+        (lambda: exercises.stmatrix_order("lane % 8", "0"), "4096 elements are wrong"),
+        (lambda: exercises.stmatrix_order("lane", "0"), "the emulator reports"),
+        (lambda: exercises.stmatrix_order("lane // 16", "0"), "row: // begins a comment in C++"),
+        (lambda: exercises.stmatrix_order("lane %", "0"), "it does not compile"),
+        (lambda: exercises.stmatrix_order("0", 1), "piece=1: give an expression in C++ as text"),
+        (lambda: exercises.stmatrix_order("0", None), "not answered yet: give piece"),
     ],
 )
 def test_a_wrong_answer_is_named(use, told, capsys):

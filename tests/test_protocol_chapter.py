@@ -22,7 +22,7 @@ from hopper.compile import compile_cuda, compile_kernel
 from hopper.emulator import Emulator
 from hopper.emulator.backend import EmulatedGpu
 from hopper.errors import CheckError, HopperError
-from hopper.experiments import Arrays, protocol
+from hopper.experiments import Arrays, Curves, protocol
 from hopper.experiments import protocol_messages as messages
 from hopper.experiments.protocol_breaks import BREAKS, every_break
 from hopper.experiments.protocol_variants import (
@@ -42,10 +42,13 @@ from hopper.experiments.protocol_variants import (
     verdict,
     without,
 )
-from hopper.figures.protocol_explorer import shown_run, state
+from hopper.figures.protocol_explorer import SHOWN_K, shown_run, state
+from hopper.figures.protocol_messages import message_cards
 from hopper.figures.protocol_steps import BRING, END, MULTIPLY
+from hopper.paths import ROOT
 from hopper.schema import Array, Probe, Sweep, parse
 
+CHAPTER = (ROOT / "chapters/protocol.md").read_text(encoding="utf-8")
 protocol_explorer_module = sys.modules["hopper.figures.protocol_explorer"]
 NAMED = {one.name: one.variant for one in every_break()}
 WRITTEN = Variant("as written")
@@ -190,6 +193,22 @@ def test_the_page_may_say_that_a_forgotten_commit_is_repaired_without_a_word():
     assert early == "arrive, HGMMA ·, HGMMA ×3, HGMMA ·, wait ≤ 1, wait ≤ 0"
 
 
+def test_the_page_may_say_whose_the_two_fences_of_the_machine_code_are():
+    code = compile_kernel(KERNEL).sass().instructions
+    first, second = (at for at, line in enumerate(code) if line.startswith("FENCE"))
+    assert code[first + 1].startswith("SYNCS.EXCH"), "an mbarrier is initialised behind the first"
+    assert first < min(at for at, line in enumerate(code) if line.startswith("STS")) < second
+    assert kernel_text().count("fence_proxy_async();") == 1
+
+
+def test_the_page_may_say_that_a_stage_fewer_is_a_deadlock():
+    one = (("STAGES = 2,", "STAGES = 1,"),)
+    assert verdict(Variant("one stage", one)).kinds[0] == "deadlock"
+    free = ("wgmma_wait_group<1>();", "wgmma_wait_group<0>();")
+    here = (("if (step > 0 && lane", "if (lane"), ("&empty[(step - 1) % STAGES]", "&empty[stage]"))
+    assert str(verdict(Variant("one stage, wait_group<0>", (*one, free, *here)))) == "right"
+
+
 def test_only_those_that_come_to_a_deadlock_are_tried_last():
     assert may_hang(without("release")) and not may_hang(WRITTEN)
     assert not may_hang(without("proxy"))
@@ -197,16 +216,18 @@ def test_only_those_that_come_to_a_deadlock_are_tried_last():
 
 # ---- messages -----------------------------------------------------------------------------------
 
-CODES = {
-    # registers touched: plain, behind a branch, behind a branch of whole warps
-    0: ("C7519", False), 1: ("C7520", True), 2: ("C7519", False), 3: ("C7517", False),
-    4: ("C7518", True), 5: ("C7514", True), 6: ("C7515", True), 7: ("C7513", True),
-    # too many of them; a call; setmaxnreg
-    8: ("C7511", True), 9: ("C7512", True), 10: ("C7510", True), 11: ("C7508", False),
-}  # fmt: skip
+CODES = (
+    # registers touched: plain, behind a branch, of whole warps, with a fence before the loop
+    *(("C7519", False), ("C7520", True), ("C7519", False), ("C7519", False)),
+    *(("C7517", False), ("C7518", True), ("C7514", True), ("C7515", True), ("C7513", True)),
+    # too many of them
+    *(("C7511", True), ("C7512", True)),
+    # calls: printf, by a pointer, printf further down, recursion; setmaxnreg
+    *(("C7510", True), ("C7510", True), ("C7510", True), ("C7509", True), ("C7508", False)),
+)
 
 
-@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("number", range(len(CODES)))
 def test_a_message_is_provoked_alone_and_serialises_or_not(number):
     one = messages.PROVOKED[number]
     code, serialised = CODES[number]
@@ -221,7 +242,7 @@ def test_the_loop_that_they_change_is_clean():
     assert len(CODES) == len(messages.PROVOKED)
 
 
-def test_two_of_the_compilers_reasons_are_not_provoked():
+def test_one_of_the_compilers_reasons_is_not_provoked():
     said = {
         messages.reason(text)
         for one in messages.PROVOKED
@@ -231,7 +252,68 @@ def test_two_of_the_compilers_reasons_are_not_provoked():
     }
     known = messages.known_texts()
     assert said < set(known)
-    assert set(known) - said == {"the presence of Extern calls", "ill formed pipeline stage"}
+    assert set(known) - said == {"ill formed pipeline stage"}
+
+
+#: Of each call: whether one is left in the machine code, and what the compiler says.
+CALLS = {
+    "a function that is not inlined, before the loop": "nothing",
+    "the same in the loop, before wgmma.fence": "nothing",
+    "behind wait_group<1>, with a group in flight": "nothing",
+    "behind the loop": "nothing",
+    "a division of floats behind the loop": "nothing",
+    "the function between the wgmmas and commit_group": "C7519",
+    "a function that is not inlined, with the first wgmma in it": "C7519, C7517, C7510, serialised",
+}
+
+
+def test_every_call_of_the_page_has_an_expectation():
+    assert list(CALLS) == list(messages.CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_is_not_inlined_does_no_harm_outside_a_group(name):
+    one = messages.CALLS[name]
+    assert one.calls, "inlined: it would show nothing"
+    assert messages.codes(one.compile()) == CALLS[name]
+
+
+@pytest.mark.parametrize("call", ["assert(steps > 0);", "out[0] = malloc(steps) != nullptr;"])
+def test_what_the_page_lists_beside_printf_is_like_it(call):
+    changed = messages.Provoked(((messages._SUMS, f"  {call}\n{messages._SUMS}"),))
+    assert messages.codes(changed.compile()) == "C7510, serialised"
+
+
+_SCALE_0, _TOUCHED = ("step > 0);", "false);"), "    d[0] = out[step];\n"
+_WAITED = "    wgmma_wait_group<0>();\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        # C7520, C7518: the fence, or the wait, as written is enough behind the branch.
+        ((messages._ROLE,), "nothing"),
+        # C7515: with the write left, scale_d = false does not help; taken away, it does.
+        (((messages._WAIT_1, messages._WAIT_1 + _TOUCHED), _SCALE_0), "C7515, serialised"),
+        ((_SCALE_0,), "nothing"),
+        # C7515, C7514: wait_group<0> first.
+        (((messages._WAIT_1, _WAITED + _TOUCHED),), "nothing"),
+        (((messages._WAIT_1, _WAITED + "    for (float& sum : d) sum *= 2;\n"),), "nothing"),
+    ],
+)
+def test_what_to_do_about_a_message_is_enough(changes, said):
+    assert messages.codes(messages.Provoked(changes).compile()) == said
+
+
+def test_a_message_is_a_card_with_all_that_belongs_to_it():
+    cards = message_cards(messages.PROVOKED[:2], "Two of them")
+    (first, second), shown = cards.cards, cards._repr_html_()
+    assert [first.heading, second.heading] == ["C7519", "C7520, serialised"]
+    for card in cards.cards:
+        for text in (card.heading, card.reason, card.difference, card.cause, card.help):
+            assert text and text in str(cards)
+    assert shown.count('class="wb-message"') == 2
+    assert "&lt;16&gt;::ss(d, a, b, step &gt; 0);" in shown and "<16>" not in shown
 
 
 def test_a_message_is_shown_without_function_and_line():
@@ -244,13 +326,17 @@ def test_a_message_is_shown_without_function_and_line():
     assert messages.reason(few) == "insufficient register resources"
 
 
-def test_changed_lines_are_shown_in_short():
-    first, *_ = messages.PROVOKED
-    assert first.difference == "− wgmma_fence();"
-    assert messages.PROVOKED[1].difference.startswith("+ if (threadIdx.x >= 128) { + out[0] = 1;")
-    assert messages.PROVOKED[8].difference.endswith("…")
+def test_changed_lines_are_shown_with_their_place():
+    assert messages.PROVOKED[0].difference.splitlines() == [
+        "    for (int step = 0; step < steps; ++step) {",
+        "−     wgmma_fence();",
+        "      wgmma<16>::ss(d, a, b, step > 0);",
+    ]
+    both = messages.PROVOKED[3].difference.splitlines()
+    assert both.index("+   wgmma_fence();") < both.index("−     wgmma_fence();")
+    assert "…" in messages.PROVOKED[1].difference.splitlines()
     with pytest.raises(HopperError, match="stands 2 times"):
-        messages.Provoked((("ss(d, a", ""),), "", "").source  # noqa: B018
+        messages.Provoked((("ss(d, a", ""),)).source  # noqa: B018
 
 
 # ---- what was recorded, read back ----------------------------------------------------------------
@@ -285,6 +371,44 @@ def test_a_table_has_a_row_for_each_change_and_says_what_a_gpu_returned():
     assert protocol.returned(NAMED["no arrival at empty"], recorded) == "270 right, 1 hung of 271"
 
 
+def test_a_table_says_what_serialises_and_where_the_tiles_make_a_difference():
+    said = {name: protocol.compiler_says(NAMED[name]) for name in list(EXPECTED)[3:6]}
+    assert list(said.values()) == ["C7519", "C7520, serialised", "nothing"]
+    late = protocol.compiler_says(NAMED["wait for full behind the wgmmas"])
+    assert late == "C7519; with N = 96: C7520, serialised"
+
+
+def test_a_shape_that_ended_early_hides_none_of_its_launches():
+    def ended(*counts):
+        return protocol._ended(protocol.Outcome(8, 1, *counts))
+
+    assert ended(90, 0, 0, 0) == "right" and ended(80, 10, 0, 0) == "wrong 10 of 90"
+    assert ended(0, 0, 0, 1) == "error" and ended(0, 0, 1, 0) == "hangs"
+    assert ended(12, 1, 0, 1) == "error after 12 right, 1 wrong"
+    assert ended(30, 0, 1, 0) == "hangs after 30 right"
+    assert ended(0, 10, 0, 1) == "error after 10 wrong"
+
+
+def test_the_shapes_are_those_of_the_tables_columns():
+    assert [row[0] for row in protocol.shapes()] == list(protocol.COLUMNS[3:])
+    assert protocol.shapes()[3] == ("large tile, full GPU", "96", "64", "512", "1,056")
+    steps = compile_kernel(KERNEL).facts.tile_k
+    assert [int(row[2]) for row in protocol.shapes()] == [4, 4, 64, 64] and steps == 64
+
+
+@pytest.mark.parametrize("group", BREAKS)
+def test_the_page_says_what_each_code_and_each_rule_of_its_tables_means(group):
+    told = set(re.findall(r"^\| \{message\}`([\w-]+)` \|", CHAPTER, re.MULTILINE))
+    for one in BREAKS[group]:
+        assert set(verdict(one.variant).kinds) <= told, one.name
+        assert set(re.findall(r"C\d+", protocol.compiler_says(one.variant))) <= told, one.name
+
+
+def test_the_page_says_so_of_the_figures_rules_too():
+    told = set(re.findall(r"^\| \{message\}`([\w-]+)` \|", CHAPTER, re.MULTILINE))
+    assert {kind for _, one in single_changes() for kind in verdict(one).kinds} <= told
+
+
 def test_without_a_recording_every_cell_says_so():
     nothing = Arrays("no recording", None)
     assert protocol.outcomes(WRITTEN, nothing) == ()
@@ -300,15 +424,56 @@ def test_a_change_made_after_the_recording_is_not_recorded():
 def test_the_summary_counts_who_noticed(monkeypatch):
     recorded = recorded_ends(**{"no fence.proxy.async": (3, (0, 90, 0, 0))})
     names = ("no fence.proxy.async", "no wgmma.fence", "no wait_group<1>", "zeroed before the loop")
-    monkeypatch.setattr(protocol, "every_variant", lambda: [WRITTEN, *map(NAMED.get, names)])
+    others = ("one thread frees it for four warps", "scale_d always true")
+    listed = [WRITTEN, *map(NAMED.get, names + others)]
+    monkeypatch.setattr(protocol, "every_variant", lambda: listed)
     assert protocol.summary(recorded).splitlines() == [
-        "4 changed kernels; 3 of them break a rule",
-        "the compiler has a message for 1 of these 3",
-        "the H200 returned the right result every time for 3 of them with a small tile alone, and "
-        "for 2 in all shapes: 1,080 launches",
+        "6 changed kernels, of the tables and the figure together:",
+        "   3 break a rule",
+        "   1 keep every rule, and the emulator warns of them",
+        "   1 keep every rule, and their result is wrong",
+        "   1 keep every rule, and their result is right",
+        "Of the 3 that break a rule,",
+        "   1 have a message of the compiler",
+        "   3 were right in every launch on the H200, with a small tile alone",
+        "   2 were right in every launch on the H200, in all shapes (1,080 launches)",
         "a GPU",
     ]
     assert "H200" not in protocol.summary(Arrays("no recording", None))
+
+
+def test_a_table_of_costs_says_what_was_not_recorded():
+    series = {"as written": (100.0, 200.0, 300.0), "no fence, C7520": (150.0, 220.0, 300.0)}
+    swept = Sweep("cost", "blocks an SM", "blocks", (1, 2, 3), "µs", series)
+    rows = protocol.cost_rows(Curves(numpy.array((1, 2, 3)), "a GPU", swept))
+    assert {len(row) for row in rows} == {len(protocol.COST_COLUMNS)}
+    assert [row[0] for row in rows] == list(protocol.COSTS)
+    assert rows[0][4:] == ("100", "1.00", "200", "1.00", "300", "1.00")
+    assert rows[1][4:] == ("150", "1.50", "220", "1.10", "300", "1.00")
+    assert set(rows[2][4:]) == {"not recorded", "–"}
+    nothing = protocol.cost_rows(Curves(numpy.array([numpy.nan]), "none", None))
+    assert {row[4:] for row in nothing} == {("not recorded", "–") * 3}
+
+
+def test_the_page_may_say_that_registers_do_not_explain_the_costs():
+    rows = protocol.cost_rows(Curves(numpy.array([numpy.nan]), "none", None))
+    assert len({row[1] for row in rows}) == 1 and {row[2] for row in rows} == {"3"}
+    assert len({row[3] for row in rows}) > 2, "instructions differ"
+    for curve, name in protocol.COSTS.items():
+        program = (NAMED[name] if name else WRITTEN).compile(*protocol.LARGE)
+        code, serialised = curve.rpartition(", ")[2], messages.is_serialised(program)
+        assert not name or code in messages.codes(program)
+        assert serialised == (code in ("C7520", "C7514"))
+
+
+def test_blocks_that_fit_are_bound_by_what_runs_out_first():
+    def fit(registers, shared):
+        resources = SimpleNamespace(registers=registers, static_shared_bytes=shared)
+        return protocol.blocks_that_fit(SimpleNamespace(resources=resources))
+
+    assert fit(32, 0) == 8, "threads: 2048 on an SM"
+    assert fit(73, 0) == fit(80, 0) == 3, "registers, eight at a time"
+    assert fit(32, 75 * 1024) == 3 and fit(32, 76 * 1024) == 2, "shared memory, and 1 KB a block"
 
 
 # ---- the experiments, on a GPU that is played ----------------------------------------------------
@@ -491,6 +656,52 @@ def test_a_packed_timeline_is_the_timeline_of_the_run():
     assert {kind for kind, *_ in found["broken"]} == {one.kind for one in done.hazards}
     lanes = [lane.label for lane in drawn.model.lanes]
     assert lanes[:2] == ["warps 0–3 multiply", "warps 4–7 bring"]
+    tiles = [lane for lane in lanes if lane.startswith("tile_")]
+    assert tiles == ["tile_a[0]", "tile_a[1]", "tile_b[0]", "tile_b[1]"]
+    assert "<b>s</b> store to shared memory, <b>p</b> fence.proxy.async" in parts["letters"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "variant"), list(single_changes()), ids=lambda one: getattr(one, "name", "")
+)
+def test_to_watch_the_stores_changes_nothing_of_a_run(keys, variant):
+    seen = shown_run(variant)[0]
+    plain = run(SCHEDULES[1], variant.compile(), SHOWN_K)[0]
+    assert seen.hazards == plain.hazards and seen.completed == plain.completed
+    assert seen.steps == plain.steps and seen.counts == plain.counts
+    mine = ("shared.store", "proxy.fence")
+    assert [one for one in seen.trace if one.kind not in mine] == list(plain.trace)
+
+
+def letters(variant) -> str:
+    """What warps 4–7 issue in their first step."""
+    lane = next(one for one in shown_run(variant)[1].model.lanes if one.label == "warps 4–7 bring")
+    return "".join(mark.letter for mark in lane.marks)[:5]
+
+
+def states(variant, tile: str) -> list[str]:
+    lane = next(one for one in shown_run(variant)[1].model.lanes if one.label == tile)
+    return [span.texts[0] for span in lane.spans]
+
+
+def test_stores_and_their_fence_are_drawn_in_the_order_of_the_steps():
+    assert letters(WRITTEN) == "aTspa"
+    assert letters(swapped("ask", "store")) == "saTpa"
+    assert letters(swapped("store", "proxy")) == "aTpsa"
+    assert letters(without("proxy")).startswith("aTsaa")
+    assert letters(without("store")).startswith("aTpaa")
+
+
+def test_a_tile_of_b_says_what_became_of_it():
+    assert states(WRITTEN, "tile_b[1]") == ["stored", "holds data", "wgmma reads it", "holds data"]
+    assert "read without a fence" in states(swapped("store", "proxy"), "tile_b[1]")
+    assert "stored, no fence yet" in states(without("proxy"), "tile_b[0]")
+    assert "stored while read" in states(without("wait 1"), "tile_b[0]")
+    assert set(states(without("store"), "tile_b[0]")) == {"read, never stored"}
+    moments = shown_run(WRITTEN)[1].model.moments
+    told = [words for moment in moments for words in moment.words]
+    assert told.count("Warps 4–7 store to tile_b[0].") == 2
+    assert told.count("Warps 4–7 execute fence.proxy.async.") == 3
 
 
 def test_the_explorer_says_the_same_in_its_table(monkeypatch):
@@ -548,17 +759,85 @@ RELEASE = "    if (lane == 0) mbarrier_arrive(&empty[stage]);\n"
     ("use", "told"),
     [
         (lambda: exercises.freed(lambda step, n: step), "behind wait_group 1 in step 0"),
-        (lambda: exercises.freed(lambda step, n: step - n), "your answer is -1"),
+        (
+            lambda: exercises.freed(lambda step, n: step - n),
+            "your answer is -1; group 0 is committed, and the latest may still run; so none has "
+            "retired, and the answer is None",
+        ),
+        (
+            lambda: exercises.freed(lambda step, n: step if n else None),
+            "none of them may still run",
+        ),
+        (lambda: exercises.freed(lambda step: step), "raises TypeError"),
+        (lambda: exercises.freed(lambda step, n: step // n), "raises ZeroDivisionError"),
+        (lambda: exercises.freed(lambda step, n: numpy.arange(3)), "returns array([0, 1, 2])"),
+        (lambda: exercises.freed(lambda step, n: True), "returns True; return a step, which is an"),
+        (lambda: exercises.freed(lambda step, n: "0"), "returns '0'; return a step"),
+        (lambda: exercises.freed(None), "None is no function; pass one of (step, n)"),
+        (lambda: exercises.freed("abc"), "'abc' is no function"),
+        (lambda: exercises.freed(3), "3 is no function"),
+        (
+            lambda: exercises.freed(lambda step, n: numpy.int64(step - n) if step >= n else None),
+            "right: for every step",
+        ),
         (lambda: exercises.keep_the_rules(["no commit_group"]), "says operand-overwritten"),
-        (lambda: exercises.keep_the_rules(["scale_d always true"]), "says a wrong result"),
+        (
+            lambda: exercises.keep_the_rules(["scale_d always true"]),
+            "it keeps every rule, and the emulator gets a wrong result",
+        ),
+        (
+            lambda: exercises.keep_the_rules(["one thread frees it for four warps"]),
+            "one-warp-release is a warning; PTX is silent here, so it counts neither way\nso far",
+        ),
+        (lambda: exercises.keep_the_rules("zeroed before the loop"), "so far right; 3 more"),
+        (lambda: exercises.keep_the_rules("z"), "'z' is no change of the tables"),
+        (lambda: exercises.keep_the_rules(4), "4 is no list of names"),
+        (lambda: exercises.keep_the_rules([["z"]]), "[['z']] is no list of names"),
+        (lambda: exercises.keep_the_rules(one for one in ["z"]), "'z' is no change of the tables"),
         (lambda: exercises.keep_the_rules(["zeroed before the loop"]), "so far right; 3 more"),
         (lambda: exercises.keep_the_rules(["zeroed"]), "is no change of the tables"),
         (lambda: exercises.two_in_flight(2, None), "give wait and back"),
         (lambda: exercises.two_in_flight(1, 1), "leaves 1 running; two should"),
         (lambda: exercises.two_in_flight(2, 1), "operand-overwritten"),
-        (lambda: exercises.two_in_flight(2, 3), "deadlock: every living warp waits"),
-        (lambda: exercises.two_in_flight(-1, 2), "does not compile"),
-        (lambda: exercises.halved(COMMIT + HALVE + WAIT + RELEASE), "accumulator-pending"),
+        (lambda: exercises.two_in_flight(2, 3), "deadlock"),
+        (
+            lambda: exercises.two_in_flight(2, 3),
+            "three stages: step s + 3 needs the stage of step s",
+        ),
+        (lambda: exercises.two_in_flight(-1, 2), "wait=-1: pass an int, 0 or more"),
+        (lambda: exercises.two_in_flight("2", 2), "wait='2': pass an int"),
+        (lambda: exercises.two_in_flight(2.0, 2), "wait=2.0: pass an int"),
+        (lambda: exercises.two_in_flight(2, True), "back=True: pass an int"),
+        (lambda: exercises.two_in_flight([2], 2), "wait=[2]: pass an int"),
+        (lambda: exercises.two_in_flight(numpy.int32(2), 2), "right: two groups run"),
+        (lambda: exercises.halved(3), "3 is no text; pass lines of CUDA C++ as a str"),
+        (lambda: exercises.halved([COMMIT]), "is no text"),
+        (lambda: exercises.halved(b"x"), "b'x' is no text"),
+        (
+            lambda: exercises.halved(COMMIT + HALVE + WAIT + RELEASE),
+            "accumulator-pending at `for (float& sum : d) sum *= 0.5f;`: d is accessed while",
+        ),
+        (
+            lambda: exercises.halved(COMMIT + HALVE + WAIT + RELEASE),
+            "wait first, then touch the sums",
+        ),
+        (
+            lambda: exercises.halved(COMMIT + WAIT.replace("0", "1") + HALVE + RELEASE),
+            "wait_group<1> lets the latest group run, and that is this step's",
+        ),
+        (lambda: exercises.halved(WAIT + HALVE + RELEASE), "this step's wgmmas are in no group"),
+        (
+            lambda: exercises.halved(WAIT + COMMIT + HALVE + RELEASE),
+            "wait_group stands before commit_group, so it waits for earlier groups only",
+        ),
+        (lambda: exercises.halved(COMMIT + HALVE + RELEASE), "nothing waits for this step's group"),
+        (
+            lambda: exercises.halved(
+                COMMIT + WAIT + HALVE + "    if (step > 0 && lane == 0)"
+                " mbarrier_arrive(&empty[(step - 1) % STAGES]);\n"
+            ),
+            "right: no rule is broken",
+        ),
         (lambda: exercises.halved(COMMIT + WAIT + RELEASE), "sums are wrong"),
         (lambda: exercises.halved(COMMIT + WAIT + HALVE), "deadlock"),
         (lambda: exercises.halved(COMMIT + WAIT + HALVE + RELEASE[:-2]), "does not compile"),
@@ -573,6 +852,19 @@ def test_an_answer_is_judged_by_what_it_does(use, told, capsys):
     out = capsys.readouterr().out
     assert told in out
     assert told.startswith("right") or "right:" not in out
+
+
+def test_an_answer_that_never_ends_is_told_soon(capsys):
+    began = time.perf_counter()
+    exercises.halved(COMMIT + WAIT + HALVE + "    while (true) d[0] += 1;\n" + RELEASE)
+    assert time.perf_counter() - began < 60
+    assert "never-ends at `while (true) d[0] += 1;`: after 40,000 steps" in capsys.readouterr().out
+
+
+def test_a_right_answer_takes_a_tenth_of_the_steps_that_an_answer_may_take():
+    limit = sys.modules["hopper.exercises.protocol"]._STEP_LIMIT
+    taken = [run(emulator, WRITTEN.compile(), 384)[0].steps for emulator in SCHEDULES]
+    assert max(taken) < limit / 10
 
 
 def test_a_message_alone_is_no_right_answer(capsys):

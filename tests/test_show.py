@@ -60,6 +60,7 @@ def test_region_is_dedented_and_keeps_the_files_line_numbers(kernels):
 def test_whole_leaves_markers_out_and_folds(kernels):
     code = show.whole("v0")
     assert "// [" not in str(code) and str(code).startswith("// v0")
+    assert code.title.endswith(f", {len(FILE.splitlines()) - 4} lines"), "four of them are markers"
     page = code._repr_html_()
     assert page.index("<details>") < page.index("<summary>") < page.index("<pre")
 
@@ -166,6 +167,7 @@ def test_sass_and_counts_agree(program):
     assert table["HGMMA"] == len(shown.lines) == program.sass().count("HGMMA") > 0
     assert table["UTMALDG"] == 2 and "HMMA" not in table and "LDL" not in table
     assert show.counts(program, ["HMMA"]).rows[0][:2] == ("HMMA", "0")
+    assert "F2FP" not in table and "packed" in show.counts(program, ["F2FP"]).rows[0][2]
     assert "registers a thread, nothing spilled" in str(show.counts(program))
     assert '<th scope="col">' in show.counts(program)._repr_html_()
 

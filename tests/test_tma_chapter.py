@@ -16,7 +16,8 @@ from hopper import exercises
 from hopper.backends import find_hopper
 from hopper.compile import compile_kernel
 from hopper.conformance import mbarrier as conformance
-from hopper.emulator import Emulator
+from hopper.counters import Profiled
+from hopper.emulator import Emulator, EmulatorError
 from hopper.emulator.backend import EmulatedGpu
 from hopper.emulator.mbarrier import Mbarriers
 from hopper.errors import CheckError, CompileError, ProblemError
@@ -31,7 +32,7 @@ from hopper.experiments.tma_launches import (
     whole_numbers,
 )
 from hopper.paths import ROOT
-from hopper.schema import Probe, Sweep, parse
+from hopper.schema import Metric, Probe, Profile, Sweep, parse
 
 # The package exports the function under the module's name.
 mbarrier_stepper = importlib.import_module("hopper.figures.mbarrier_stepper")
@@ -164,6 +165,17 @@ class Copyable(numpy.ndarray):
         self[...] = source.array
 
 
+def profiled(sectors=(100, 50, 50, 25, 25, 20), metric="lts__t_sectors.sum"):
+    """ncu, played: it sees as many kernels as ``sectors``, and returns these counts."""
+
+    def profile(command, *, timeout, environment):
+        assert command[1:] == ["-m", "hopper.experiments.tma_mbarrier"]
+        seen = [Profile("tma_multicast", {metric: Metric(n, "sector")}) for n in sectors]
+        return Profiled("ncu", tuple(seen), ())
+
+    return profile
+
+
 @pytest.fixture
 def played(monkeypatch):
     """CuPy, as far as the experiments use it, and small sizes. A launch takes 100 ms."""
@@ -175,6 +187,7 @@ def played(monkeypatch):
 
     names = ("arange", "empty_like", "ones", "zeros")
     made_by = {name: made(name) for name in names}
+    monkeypatch.setattr(tma_mbarrier, "profile", profiled())
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, **made_by))
     for name, small in {
         "ROUNDS": 1,
@@ -182,6 +195,7 @@ def played(monkeypatch):
         "COPY_SIDES": (64, 128),
         "RING_SIDES": {"memory": 128, "L2": 64},
         "RING_BYTES": 1 << 15,
+        "FLUSH_BYTES": 1 << 10,
         "CHECKED": (20, 40),
         "BOX_KB": (2, 4),
         "STAGES": (1, 3),
@@ -222,6 +236,12 @@ def test_the_rates_are_bytes_over_seconds(played):
             assert values == pytest.approx([moved / 1e8] * 2)
         for values in recorded("tma_multicast", name).values():
             assert values == pytest.approx([2 * moved / 1e8] * 2)
+    # ncu's counts come in the order of the launches: two stage counts of each way.
+    arrived = 2 * max(4 * tma_mbarrier.RING_SIDES["L2"] ** 2, tma_mbarrier.RING_BYTES)
+    shares = [100 * 32 * n / arrived for n in (100, 50, 50, 25, 25, 20)]
+    counted = recorded("tma_multicast", "sectors")
+    assert list(counted) == ["two loads", "multicast", "multicast, block scope"]
+    assert [one for values in counted.values() for one in values] == pytest.approx(shares)
     for values in recorded("tma_reduce", "reduce").values():
         assert values == pytest.approx([planes * 4 * 96**2 / 1e8 for planes in (1, 3)])
 
@@ -245,6 +265,87 @@ def test_a_timed_ring_that_reads_something_else_is_not_recorded(played, monkeypa
     monkeypatch.setattr(tma_mbarrier, "RING_BYTES", 1 << 18)
     with pytest.raises(CheckError, match="bytes arrived; nothing was recorded"):
         tma_mbarrier.ring_curves("L2", played, compile_kernel("tma_ring"))
+
+
+@pytest.mark.parametrize("source", ["memory", "L2"])
+def test_before_each_timed_launch_from_memory_the_cache_is_filled_with_something_else(
+    played, monkeypatch, source
+):
+    told = []
+    monkeypatch.setattr(Copyable, "sum", lambda self, *a, **k: told.append(self.size) or 0)
+    launch = Ring.launch
+
+    def noted(self, *args):
+        start, sums, received = launch(self, *args)
+        return lambda: (told.append(str(self.stages)), start())[1], sums, received
+
+    monkeypatch.setattr(Ring, "launch", noted)
+    rings = {"1": Ring(1, 16), "3": Ring(3, 16)}
+    tma_mbarrier.ring_seconds(played, rings, source, alone=True)
+    timed = told[told.index("3", told.index("3") + 1) + 1 :]  # each was checked, and tried once
+    flush = tma_mbarrier.FLUSH_BYTES // 4
+    before = [flush] if source == "memory" else []
+    rounds = ("1", "3", "3", "1")  # ways take turns: two rounds, the first of which does not count
+    assert timed == [one for name in rounds for one in (*before, name)]
+
+
+def test_a_ring_that_reads_a_box_twice_is_not_measured_from_memory(played, monkeypatch):
+    monkeypatch.setattr(tma_mbarrier, "TURNS", 1000)
+    with pytest.raises(CheckError, match="1000 boxes of .*, so some come from the L2 cache"):
+        tma_mbarrier.ring_seconds(played, {"1": Ring(1, 16)}, "memory", alone=True)
+    tma_mbarrier.ring_seconds(played, {"1": Ring(1, 16)}, "L2", alone=True)
+
+
+@pytest.mark.parametrize(
+    ("memory", "cache", "told"),
+    [
+        # What the first recording had, whose boxes from 4 KB on were partly in the cache.
+        ((590, 448, 491, 707, 883), (229, 246, 280, 349, 489), "2 KB from memory takes 590 ns"),
+        ((590, 650, 740, 900, 1200), (229, 246, 280, 210, 489), "8 KB from L2 takes 280 ns"),
+        ((590, 650, 740, 900, 1200), (229, 246, 280, 349, 1300), "32 KB takes 1200 ns from memory"),
+    ],
+)
+def test_turns_that_cannot_be_are_not_recorded(memory, cache, told):
+    with pytest.raises(CheckError, match=told):
+        tma_mbarrier.require_plausible_turns({"memory": memory, "L2": cache})
+
+
+def test_turns_may_differ_by_a_little_noise():
+    near = (229, 246, 280, 349, 489)
+    tma_mbarrier.require_plausible_turns({"memory": (590, 585, 740, 900, 1200), "L2": near})
+
+
+@pytest.mark.parametrize(
+    "play", [profiled((1, 2, 3)), profiled(metric="dram__bytes_read.sum")], ids=["few", "other"]
+)
+def test_counters_of_other_launches_are_not_recorded(played, monkeypatch, play):
+    monkeypatch.setattr(tma_mbarrier, "profile", play)
+    with pytest.raises(CheckError, match="6 kernels and lts__t_sectors.sum were expected"):
+        tma_mbarrier.sector_curves(played, compile_kernel("tma_multicast"))
+
+
+def test_what_ncu_profiles_are_the_launches_that_are_counted(played, monkeypatch):
+    told = []
+    monkeypatch.setattr(tma_mbarrier, "find_hopper", lambda: played)
+    monkeypatch.setattr(PlayedGpu, "synchronize", lambda self: None)
+    runtime = SimpleNamespace(
+        profilerStart=lambda: told.append("start"), profilerStop=lambda: told.append("stop")
+    )
+    monkeypatch.setattr(sys.modules["cupy"].cuda, "runtime", runtime, raising=False)
+    launch = Ring.launch
+
+    def noted(self, *args):
+        start, sums, received = launch(self, *args)
+        return (
+            lambda: told.append((self.multicast, self.cluster_scope, self.stages)),
+            sums,
+            received,
+        )
+
+    monkeypatch.setattr(Ring, "launch", noted)
+    tma_mbarrier.launch_counted()
+    ways = ((False, True), (True, True), (True, False))
+    assert told == ["start", *((*way, n) for way in ways for n in (4, 12)), "stop"]
 
 
 # ---- the stepper's runs -------------------------------------------------------------------------
@@ -284,6 +385,64 @@ def test_a_deadlock_ends_with_somebody_waiting_for_a_phase_that_lacks_something(
         for barrier in stuck:
             assert not any(barrier.passes(parity) for _, parity in barrier.waiting)
             assert barrier.pending or barrier.tx
+
+
+def test_a_wait_that_passes_at_once_is_told_and_one_that_has_waited_is_not_told_twice():
+    """Each warp waits as often as the loops say: once a box; here and there it needs no waiting."""
+    program = mbarrier_stepper.changed_ring()
+    one = mbarrier_stepper.story("ring", mbarrier_stepper.ring_run(program), program)
+    first = [m for m in one.moments if m.kind in ("wait", "pass") and 4 in m.warps][:2]
+    assert [(m.kind, one.barriers[m.barrier], m.amount) for m in first] == [
+        ("pass", "empty[0]", 1), ("pass", "empty[1]", 1),
+    ]  # fmt: skip
+    assert first[0].words.startswith("Warp 4 asks for parity 1 of empty[0]. A phase of parity 0")
+    for warp in range(5):
+        asked = [m for m in one.moments if m.kind in ("wait", "pass") and warp in m.warps]
+        assert len(asked) == mbarrier_stepper.BOXES
+        boxes = [one.barriers[m.barrier][-2] for m in asked]
+        assert boxes == [str(box % 2) for box in range(mbarrier_stepper.BOXES)]
+    now = [None] * len(one.barriers)
+    for moment in one.moments:
+        if moment.kind in ("pass", "wait"):
+            goes = now[moment.barrier].passes(moment.amount)
+            assert goes == (moment.kind == "pass")
+        mbarrier_stepper.apply(now, moment)
+
+
+def test_passes_are_told_only_while_asked_for():
+    program = mbarrier_stepper.changed_ring()
+    plain = mbarrier_stepper.Watch.waited
+    run = mbarrier_stepper.ring_run(program)
+    assert run.trace.of("mbarrier.pass") and mbarrier_stepper.Watch.waited is plain
+    start, *_ = mbarrier_stepper.RING.launch(
+        EmulatedGpu(mbarrier_stepper.EMULATOR), program, random_words(40, 40), 5, 1
+    )
+    assert not start().trace.of("mbarrier.pass")
+
+
+def test_an_ending_has_the_name_that_the_emulators_message_has():
+    told = {key: one.moments[-1].words for key, one in mbarrier_stepper.stories().items()}
+    for key in ("broken0", "broken1", "broken2"):
+        assert told[key].startswith("The emulator stops: deadlock. Every living warp waits")
+    assert told["broken1"].endswith("The rule that was broken is expect-tx.")
+    assert "expect-tx" not in told["broken0"] + told["broken2"]
+
+
+def test_a_deadlock_in_words_folds_alike_warps_and_names_the_barriers():
+    program = mbarrier_stepper.changed_ring(("unsigned parity = 1;", "unsigned parity = 0;"))
+    start, *_ = mbarrier_stepper.RING.launch(EmulatedGpu(), program, random_words(40, 40), 5, 1)
+    with pytest.raises(EmulatorError) as caught:
+        start()
+    first, *lines = mbarrier_stepper.deadlock_in_words(program, str(caught.value)).splitlines()
+    assert first == str(caught.value).splitlines()[0]
+    lacks = "arrivals and 0 bytes are missing"
+    waits = "wait for phase 0 (parity 0) of full[0]"
+    assert lines[0] == f"  block (0, 0, 0): warps 0–3 {waits}: 1 of 1 {lacks}"
+    waits = "waits for phase 0 (parity 0) of empty[0]"
+    assert lines[2] == f"  block (0, 0, 0): warp 4 {waits}: 4 of 4 {lacks}"
+    assert "mbarrier_wait_parity(&empty[stage], parity);" in lines[3] and len(lines) == 4
+    other = "line 3: something else\n  and more"
+    assert mbarrier_stepper.deadlock_in_words(program, other) == other
 
 
 @pytest.mark.parametrize("script", [0, 7, 20, 41, 63])
@@ -352,6 +511,8 @@ def test_solutions_are_accepted_and_open_answers_are_no_mistakes(capsys):
         lambda: exercises.in_flight(lambda *_: None),
         lambda: exercises.two_loads(PRODUCER),
         lambda: exercises.two_loads(None),
+        lambda: exercises.parities(None),
+        lambda: exercises.in_flight(None),
     ):
         still_open()
         assert capsys.readouterr().out.startswith("not answered yet: ")
@@ -360,12 +521,27 @@ def test_solutions_are_accepted_and_open_answers_are_no_mistakes(capsys):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (lambda: exercises.counts(2, 8, 28672), "full = 2: one thread arrives"),
-        (lambda: exercises.counts(1, 256, 28672), "empty = 256: one lane of each"),
-        (lambda: exercises.counts(1, 8, 23552), "zeros count"),
+        (lambda: exercises.counts(2, 8, 28672), "full = 2: two copies, but a copy does not"),
+        (lambda: exercises.counts(3, 8, 28672), "full = 3: who executes an arrival"),
+        (lambda: exercises.counts(1, 256, 28672), "empty = 256: not every thread"),
+        (lambda: exercises.counts(1, 5, 28672), "empty = 5: count who says"),
+        (lambda: exercises.counts(1, 8, 23552), "TMA reports a box whole"),
+        (lambda: exercises.counts(1, 8, 14336), "these are elements"),
+        (lambda: exercises.counts("1", 8, 28672), "full = '1' is no int"),
+        (lambda: exercises.counts(True, 8, 28672), "full = True is no int"),
+        (lambda: exercises.counts(1, 8, 28672.0), "announced = 28672.0 is no int"),
         (lambda: exercises.parities(lambda role, n, s: n // s % 2), "starts at parity 1"),
         (lambda: exercises.parities(lambda role, n, s: n % 2 ^ (role == "producer")), "of 2"),
+        (lambda: exercises.parities(3), "3 is no function; pass one of (role, n, stages)"),
+        (lambda: exercises.parities("a"), "'a' is no function"),
+        (lambda: exercises.parities(lambda: 1), "raised TypeError"),
+        (lambda: exercises.parities(lambda *_: numpy.zeros(2)), "array([0., 0.]), which is no int"),
+        (lambda: exercises.parities(lambda *_: 1 / 0), "ZeroDivisionError: division by zero"),
         (lambda: exercises.in_flight(lambda t, r, b: int(t * r / b)), "must be under way"),
+        (lambda: exercises.in_flight(lambda t, r, b: int(t * r / b) + 1), "must be under way"),
+        (lambda: exercises.in_flight(lambda t, r, b: numpy.ceil(t * r / b)), "which is no int"),
+        (lambda: exercises.in_flight(lambda t: 1), "(turn, rate, box) = (600.0, 10.0, 2048)"),
+        (lambda: exercises.two_loads(5), "5 is no text"),
     ],
 )
 def test_a_wrong_answer_is_named(answer, told, capsys):
@@ -380,7 +556,8 @@ def test_a_wrong_answer_is_named(answer, told, capsys):
         ("full[stage], BOX_BYTES)", "full[stage], BOX_BYTES / 2)", "expect-tx"),
         ("row + BOX_M / 2", "row", "sums are wrong"),
         ("to + BOX_BYTES / 2", "to + BOX_BYTES / 4", "copy-not-arrived"),
-        ("parity = 1;", "parity = 0;", "deadlock"),
+        ("parity = 1;", "parity = 0;", "of full[0]: 1 of 1 arrivals and 0 bytes are missing"),
+        ("full[stage], BOX_BYTES)", "full[stage], BOX_BYTES + 16)", "0 of 1 arrivals and 16 bytes"),
         ("mbarrier_wait_parity(&empty[stage], parity);", "", "0 of 1 arrivals"),
         ("to + BOX_BYTES", "two + BOX_BYTES", 'identifier "two" is undefined'),
     ],

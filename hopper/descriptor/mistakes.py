@@ -4,7 +4,8 @@ A number alone seldom tells: whether an offset is right depends on how the opera
 many rows an instruction reads. So ``mistakes`` takes what you meant beside what you have. It
 reports what cannot be meant: bits of no field, a tile outside shared memory, rows that the swizzle
 would not find, core matrices that lie on one another. Where a known slip explains the number, it
-says so.
+says so. A mode that
+is not the one that is meant ends the report: offsets and start would be judged by a wrong span.
 
 Sources: PTX ISA, "Matrix Descriptor Format" of wgmma.mma_async, and "Shared memory descriptor" of
 tcgen05 for Blackwell's; CUDA driver API, CUtensorMapSwizzle. An explorer in the browser answers the
@@ -86,6 +87,8 @@ def mistakes(
     meant, mode = _mode(it, major, rows, swizzle)
     found += mode
     here = list(_start(it))
+    if mode:
+        return (*found, *here)
     found += here or _alignment(it, meant, major, rows)
     offsets = _offsets(it.leading, it.stride, meant, major, rows)
     last = it.start + _reach(it.leading, it.stride, meant, major, rows) - 1
@@ -96,6 +99,14 @@ def mistakes(
             )
         ]
     return (*found, *offsets)
+
+
+def sound_offsets(leading: int, stride: int, *, span: int, major: Major, rows: int) -> bool:
+    """Whether an operand that is meant to be so can have these two byte offsets.
+
+    ``span``: of its swizzle in bytes, 0 for none. ``rows``: that an instruction reads.
+    """
+    return not _offsets(leading, stride, span, major, rows)
 
 
 def _require_operand(major: Major, item_bytes: int, rows: int) -> None:
@@ -154,12 +165,18 @@ def _mode(
         "meant": meant,
         "code": SWIZZLE_CODE[meant],
         "stride": it.stride,
+        "said": _in_words(it.swizzle),
+        "wanted": _in_words(meant),
     }
     if key == "mode-of-stride":
         values["atom"] = atom_bytes(it.swizzle)
     if key == "mode-missing":
         values |= {"span": meant, "leading": it.leading}
     return meant, (Mistake(key, values),) if key else ()
+
+
+def _in_words(span: int) -> str:
+    return f"{span} bytes" if span else "no swizzle"
 
 
 def _meant(it: Descriptor, major: Major, rows: int) -> tuple[int, str]:
@@ -216,6 +233,8 @@ def _alignment(it: Descriptor, span: int, major: Major, rows: int) -> Iterator[M
     need = STEP_BYTES if major == "K" else min(2 * rows, span)
     if inside + need > span:
         yield Mistake("row-crossed", {**values, "inside": inside, "need": need})
+    elif major == "K" and inside % STEP_BYTES:
+        yield Mistake("start-half-step", {**values, "inside": inside})
 
 
 # ---- the offsets --------------------------------------------------------------------------------
@@ -268,10 +287,12 @@ def _offsets(leading: int, stride: int, span: int, major: Major, rows: int) -> l
         )
     if _fits(stride, leading, *layout):
         return [Mistake("swapped", values)]
+    others = [8 * other for other in SWIZZLE_CODE if other not in (0, span)] if span else []
+    borrowed = counts[1] > 1 and stride % unit and stride in others
     small = all(
         count == 1 or length < part for count, length in zip(counts, (leading, stride), strict=True)
     )
-    if small and _fits(16 * leading, 16 * stride, *layout):
+    if small and not borrowed and _fits(16 * leading, 16 * stride, *layout):
         return [Mistake("offsets-shifted-twice", values)]
     found = []
     if counts[0] > 1 and leading % unit:
@@ -279,8 +300,9 @@ def _offsets(leading: int, stride: int, span: int, major: Major, rows: int) -> l
         found.append(Mistake("leading-not-atoms", values))
     if counts[1] > 1 and stride % unit:
         lines = "rows" if major == "K" else "of k"
+        key = "stride-of-other-swizzle" if borrowed else "stride-not-atoms"
         more = {"length": stride, "lines": lines, "span": span, "atom": part}
-        found.append(Mistake("stride-not-atoms", values | more))
+        found.append(Mistake(key, values | more | {"other": stride // CORE_ROWS}))
     return found or [Mistake("overlap", values | {"part": part})]
 
 

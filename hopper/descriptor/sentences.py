@@ -40,15 +40,16 @@ SENTENCES = {
     ),
     "mode-of-tensor-map": (
         "The swizzle mode is {mode}: a tensor map calls {meant} bytes so, a descriptor {span} "
-        "bytes; for {meant} bytes put {code} into bits 62–63."
+        "bytes; for {meant} bytes put {code} into bits 62–63. The rest is judged once the mode is "
+        "right."
     ),
     "mode-of-stride": (
-        "The swizzle mode is {mode}, {span} bytes, yet a stride of {stride} bytes is eight rows of "
-        "{meant}; put mode {code} into bits 62–63, or make the stride {atom}."
+        "The swizzle mode is {mode}, {span} bytes, yet a stride of {stride} bytes is 8 × {meant}, "
+        "that of a swizzle of {meant}; put mode {code} into bits 62–63, or make the stride {atom}."
     ),
     "mode-other": (
-        "The swizzle mode is {mode}, which is {span} bytes, and you meant {meant}; put {code} into "
-        "bits 62–63."
+        "The swizzle mode is {mode}, which is {said}, and you meant {wanted}; put {code} into "
+        "bits 62–63. The rest is judged once the mode is right."
     ),
     "start-low": (
         "The start is {start}: the first {first} bytes of shared memory belong to the system, so "
@@ -67,29 +68,34 @@ SENTENCES = {
         "to move; put 0 into bits 49–51."
     ),
     "start-inside-atom": (
-        "The start {start} is {past} bytes behind a multiple of {atom}, where rows of {span} bytes "
-        "begin their pattern. If a step along K led there, it left the row, which holds {steps} "
-        "of 32 bytes: go to the tile with the next K. Otherwise align the tile to {atom} bytes, as "
-        "the PTX ISA asks, even if data that TMA wrote there was found on an H200."
+        "The start {start} is {past} bytes behind a multiple of {atom}, where the pattern of a "
+        "{span}-byte swizzle begins. If a step along K led there, it left the row, which holds "
+        "{steps} of 32 bytes: go to the tile with the next K. Otherwise align the tile to {atom} "
+        "bytes, as the PTX ISA asks, even if data that TMA wrote there was found on an H200."
+    ),
+    "start-half-step": (
+        "The start {start} lies {inside} bytes into a row of {span} bytes, an odd multiple of 16: "
+        "an instruction along K begins on a multiple of 32, so this one reads half of one step and "
+        "half of the next; add 32 bytes a step, 2 in the descriptor's units."
     ),
     "tile-unaligned": (
-        "The start {start} is {past} bytes behind a multiple of {atom}, where rows of {span} bytes "
-        "begin their pattern: align the tile to {atom} bytes, as the PTX ISA asks, even if data "
-        "that TMA wrote there was found on an H200."
+        "The start {start} is {past} bytes behind a multiple of {atom}, where the pattern of a "
+        "{span}-byte swizzle begins: align the tile to {atom} bytes, as the PTX ISA asks, even if "
+        "data that TMA wrote there was found on an H200."
     ),
     "base-of-aligned": (
-        "The base offset is {base}, yet the start {start} lies in the first row of an atom of "
-        "{atom} bytes, where it moves the pattern away from the data; put 0 into bits 49–51."
+        "The base offset is {base}, yet the start {start} lies in the first {span} bytes of an "
+        "atom of {atom}, where it moves the pattern away from the data; put 0 into bits 49–51."
     ),
     "base-other": (
         "The base offset is {base}, and bits 7–9 of the start {start} are {right}: a base offset "
-        "repeats those of the row where the pattern begins; align the tile to {atom} bytes and put "
-        "0 into bits 49–51."
+        "repeats those of the address where the pattern begins; align the tile to {atom} bytes and "
+        "put 0 into bits 49–51."
     ),
     "row-crossed": (
-        "The start {start} lies {inside} bytes into a row of {span} bytes, and an instruction "
-        "reads {need} bytes of a row: it runs over the end; step along K by 32 bytes inside a row, "
-        "then go to the next tile."
+        "The start {start} lies {inside} bytes into a span of {span} bytes, and an instruction "
+        "reads {need} bytes of a span: it runs over the end; K-major, step along K by 32 bytes "
+        "inside a span, then go to the next tile; MN-major, start where a span starts."
     ),
     "swapped": (
         "Leading offset {leading} and stride {stride} bytes do not fit this layout, the other way "
@@ -102,6 +108,11 @@ SENTENCES = {
     "offsets-shifted-twice": (
         "Leading offset {leading} and stride {stride} bytes are too small, 16 times as much would "
         "fit: shifted right by 4 twice, or in units where bytes were meant; pass bytes, shift once."
+    ),
+    "stride-of-other-swizzle": (
+        "The stride is {length} bytes, 8 × {other}: that is the stride of the {other}-byte "
+        "swizzle, and this one has {span} bytes, so its next eight {lines} begin a multiple of "
+        "{atom} bytes (8 × {span}) further; pass {atom} where they are adjacent."
     ),
     "leading-not-atoms": (
         "The leading offset is {length} bytes: it leads to the next {rows} rows, and with a "

@@ -5,7 +5,7 @@ An answer left open (None) is no mistake; the check then says what to fill in. O
 
 from .descriptors import byte_offset, n_major, padding, wrong_field
 from .emulator import broken_rules, executed, fused_sum
-from .fragments import a_bytes, row_sum, stored, who_holds
+from .fragments import a_bytes, fits, passed_on, row_sum, stmatrix_order, stored
 from .layouts import compose_by_hand, copy_layout, core_matrix_layout, read_aloud
 from .measuring import acceptance, mistakes
 from .protocol import freed, halved, keep_the_rules, two_in_flight
@@ -32,6 +32,7 @@ __all__ = [
     "counts",
     "descriptor",
     "executed",
+    "fits",
     "fragment",
     "freed",
     "fused_sum",
@@ -48,11 +49,13 @@ __all__ = [
     "one_stage",
     "padding",
     "parities",
+    "passed_on",
     "read_aloud",
     "releases",
     "ring_depth",
     "row_sum",
     "step_time",
+    "stmatrix_order",
     "stored",
     "three_consumers",
     "tile_of_block",
@@ -60,6 +63,5 @@ __all__ = [
     "two_blocks",
     "two_in_flight",
     "two_loads",
-    "who_holds",
     "wrong_field",
 ]

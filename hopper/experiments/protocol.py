@@ -17,12 +17,16 @@ from pathlib import Path
 
 import numpy
 
+from hopper.architecture import constant
 from hopper.backends import Backend, HopperGpu, find_hopper
 from hopper.compile import Program
 from hopper.emulator.hazard_trials import Outcome
+from hopper.emulator.hazards import KINDS
+from hopper.emulator.spaces import SYSTEM_SHARED_BYTES
 from hopper.errors import CheckError
-from hopper.experiments import Arrays, Experiment, arrays
+from hopper.experiments import Arrays, Curves, Experiment, arrays
 from hopper.experiments.protocol_breaks import BREAKS, every_break
+from hopper.experiments.protocol_messages import codes
 from hopper.experiments.protocol_variants import (
     KERNEL,
     ROWS,
@@ -86,6 +90,17 @@ def returned(variant: Variant, recorded: Arrays | None = None) -> str:
     return ", ".join(f"{count} {end}" for count, end in counts if count) + f" of {total}"
 
 
+SHAPE_COLUMNS = ("shape", "N", "wgmmas a group", "K", "blocks")
+
+
+def shapes() -> tuple[tuple[str, ...], ...]:
+    """The shapes in which a change is tried: rows for SHAPE_COLUMNS."""
+    found = []
+    for name, (n, repeat), blocks in zip(COLUMNS[3:], *zip(*SHAPES, strict=True), strict=True):
+        found.append((name, str(n), str(4 * repeat), str(DEPTH), f"{blocks:,}"))
+    return tuple(found)
+
+
 COLUMNS = (
     "what was changed",
     "the compiler says",
@@ -101,31 +116,66 @@ def rows(group: str, recorded: Arrays) -> tuple[tuple[str, ...], ...]:
     """The changes of a group of BREAKS, judged now and tried on a GPU: rows for COLUMNS."""
     found = []
     for one in BREAKS[group]:
-        said = ", ".join(one.variant.messages) or "nothing"
-        ends = [shape.verdict for shape in outcomes(one.variant, recorded)]
+        ends = [_ended(shape) for shape in outcomes(one.variant, recorded)]
         ends = ends or ["not recorded"] * len(SHAPES)
-        found.append((f"{one.name}\n{one.about}", said, str(verdict(one.variant)), *ends))
+        judged = str(verdict(one.variant))
+        found.append((f"{one.name}\n{one.about}", compiler_says(one.variant), judged, *ends))
     return tuple(found)
 
 
+def compiler_says(variant: Variant) -> str:
+    """What the compiler has to say of a change with small tiles, and with large ones if it differs.
+
+    "C7520, serialised", or "nothing".
+    """
+    small, large = (codes(variant.compile(*tile)) for tile in (SMALL, LARGE))
+    return small if small == large else f"{small}; with N = {LARGE[0]}: {large}"
+
+
+def _ended(one: Outcome) -> str:
+    """How the launches of a shape ended, with those before one that did not end or failed."""
+    if not one.hung and not one.failed:
+        return one.verdict
+    end = "hangs" if one.hung else "error"
+    before = [f"{count} {word}" for count, word in ((one.right, "right"), (one.wrong, "wrong"))]
+    told = ", ".join(text for text in before if text[:2] != "0 ")
+    return f"{end} after {told}" if told else end
+
+
 def summary(recorded: Arrays) -> str:
-    """Of all changes that break a rule: who noticed, in words."""
-    broken = [one for one in every_variant() if verdict(one).kinds]
-    told = [one for one in broken if one.messages]
+    """Of all changes, of the tables and of the figure together: who noticed, in words."""
+    changed = every_variant()[1:]
+    judged = [verdict(one) for one in changed]
+    broken = [one for one, found in zip(changed, judged, strict=True) if _breaks(found.kinds)]
+    warned = sum(bool(found.kinds) and not _breaks(found.kinds) for found in judged)
+    wrong = sum(not found.kinds and not found.right for found in judged)
+    right = len(changed) - len(broken) - warned - wrong
+    told = sum(bool(one.messages) for one in broken)
     lines = [
-        f"{len(every_variant()) - 1} changed kernels; {len(broken)} of them break a rule",
-        f"the compiler has a message for {len(told)} of these {len(broken)}",
+        f"{len(changed)} changed kernels, of the tables and the figure together:",
+        f"{len(broken):4} break a rule",
+        f"{warned:4} keep every rule, and the emulator warns of them",
+        f"{wrong:4} keep every rule, and their result is wrong",
+        f"{right:4} keep every rule, and their result is right",
+        f"Of the {len(broken)} that break a rule,",
+        f"{told:4} have a message of the compiler",
     ]
     ends = [outcomes(one, recorded) for one in broken]
-    if recorded.probe:
+    if recorded.probe and all(ends):
         always = sum(all(shape.right == shape.launches for shape in one) for one in ends)
         alone = sum(one[0].right == one[0].launches for one in ends)
         launches = sum(shape.launches for one in ends for shape in one)
         lines += [
-            f"the H200 returned the right result every time for {alone} of them with a small tile "
-            f"alone, and for {always} in all shapes: {launches:,} launches",
+            f"{alone:4} were right in every launch on the H200, with a small tile alone",
+            f"{always:4} were right in every launch on the H200, in all shapes "
+            f"({launches:,} launches)",
         ]
     return "\n".join([*lines, recorded.label])
+
+
+def _breaks(kinds: Sequence[str]) -> bool:
+    """Whether one of these is a broken rule, and not a warning."""
+    return any(not KINDS[kind].warning for kind in kinds)
 
 
 # ---- on a Hopper GPU ----------------------------------------------------------------------------
@@ -217,11 +267,50 @@ COSTS = {
     "as written": "",
     "no fence, C7520": "no wgmma.fence",
     "fence before the loop, C7519": "wgmma.fence once, before the loop",
+    "fence before the wait, C7520": "wgmma.fence before the wait for full",
     "sums touched, C7514": "sums doubled behind wait_group<1>, halved at once",
 }
 BLOCKS_A_SM = (1, 2, 3)
 COST_DEPTH = 8192  # K: long enough that a launch is not waiting for the host
 _COUNTED, _TIMED = 20, 7
+
+
+COST_COLUMNS = (
+    *("", "registers a thread", "blocks that fit", "instructions"),
+    *("1 block an SM", "ratio", "2 blocks", "ratio", "3 blocks", "ratio"),
+)
+
+
+def cost_rows(cost: Curves) -> tuple[tuple[str, ...], ...]:
+    """Recorded microseconds of COSTS, beside what is compiled here: rows for COST_COLUMNS."""
+    named = {one.name: one.variant for one in every_break()} | {"": Variant("as written")}
+    found = []
+    for curve, name in COSTS.items():
+        program = named[name].compile(*LARGE)
+        cells = [curve, str(program.resources.registers), str(blocks_that_fit(program))]
+        cells.append(str(len(program.sass().instructions)))
+        recorded = cost.sweep is not None and curve in cost.sweep.series
+        for blocks in BLOCKS_A_SM:
+            if recorded:
+                took, usual = cost.at(curve, blocks), cost.at("as written", blocks)
+                cells += [f"{took:.0f}", f"{took / usual:.2f}"]
+            else:
+                cells += ["not recorded", "–"]
+        found.append(tuple(cells))
+    return tuple(found)
+
+
+def blocks_that_fit(program: Program) -> int:
+    """Blocks of THREADS that an SM holds: by registers, shared memory and threads."""
+    used = program.resources
+    # Registers are handed out eight at a time; the system takes some shared memory of each block.
+    registers = -(-used.registers // 8) * 8 * THREADS
+    shared = used.static_shared_bytes + SYSTEM_SHARED_BYTES
+    return min(
+        constant("registers_per_sm").value // registers,
+        constant("shared_bytes_per_sm").value // shared,
+        constant("threads_per_sm").value // THREADS,
+    )
 
 
 def cost_curves(gpu: HopperGpu, program: Program) -> Sweep:

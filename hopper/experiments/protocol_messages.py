@@ -40,6 +40,24 @@ _FIRST = "    wgmma_f32_f16_f16<16>::ss(d, a, b, step > 0);\n"
 _SECOND = "    wgmma_f32_f16_f16<16>::ss(d, a + 2, b + 2, true);\n"
 _LOOP = "#pragma unroll 1\n"
 _STORE = "  for (int i = 0; i < 8; ++i) out[i * 128 + threadIdx.x] = d[i];\n"
+_HEADER = '#include "wgmma.cuh"\n'
+# Functions that are not inlined: plain, with a printf in it, recursive, with the wgmmas in it.
+_FAR = (
+    "__device__ __noinline__ float far(float x) {\n"
+    "  for (int i = 0; i < 5; ++i) x = x * x + 1;\n  return x;\n}\n"
+)
+_PRINTS = '__device__ __noinline__ float far(float x) {\n  printf("go");\n  return x * x;\n}\n'
+_OTHER = "__device__ __noinline__ float near(float x) { return 7 * x; }\n"
+_POINTERS = "__device__ float (*either[2])(float) = {far, near};\n"
+_RECURSIVE = (
+    "__device__ __noinline__ int rec(int n) {\n  return n < 2 ? 1 : rec(n - 1) + rec(n - 2);\n}\n"
+)
+_MULTIPLY = (
+    "__device__ __noinline__ void multiply(float (&d)[8], unsigned long long a,\n"
+    "                                      unsigned long long b, bool add) {\n"
+    "  wgmma_f32_f16_f16<16>::ss(d, a, b, add);\n}\n"
+)
+_CALL = "out[0] = far(out[1]);\n"
 _SUMS = "  float d[8];\n"
 # A role whose threads the compiler cannot know to be whole warps.
 _ROLE = (_SUMS, "  if (threadIdx.x >= 128) {\n    out[0] = 1;\n    return;\n  }\n" + _SUMS)
@@ -64,8 +82,9 @@ def _wide(n: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-# Of changed lines: how many are shown, and how many characters of each.
-_LINES, _LONGEST = 5, 36
+def _with(function: str) -> tuple[str, str]:
+    """The change that defines a function in front of the kernel."""
+    return _HEADER, _HEADER + function
 
 
 @dataclass(frozen=True)
@@ -73,8 +92,8 @@ class Provoked:
     """A change to CLEAN, why the compiler minds it, and what to do instead."""
 
     changes: tuple[tuple[str, str], ...]
-    cause: str
-    help: str
+    cause: str = ""
+    help: str = ""
 
     @property
     def source(self) -> str:
@@ -100,16 +119,21 @@ class Provoked:
 
     @property
     def difference(self) -> str:
-        """The changed lines in short: "− wgmma_fence(); + …"."""
+        """The changed lines with one more on either side: "− " or "+ " or neither, in front."""
         before, after = (text.splitlines() for text in (CLEAN, self.source))
-        changed = [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
-        shown = [f"{'−' if line[0] == '-' else '+'} {_short(line[2:])}" for line in changed]
-        return " ".join(shown[:_LINES] + ["…"] * (len(shown) > _LINES))
+        lines = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
+        marks = {"-": "− ", "+": "+ ", " ": "  "}
+        shown = ["…" if line[0] == "@" else marks[line[0]] + _short(line[1:]) for line in lines]
+        return "\n".join(shown[1:])
+
+    @property
+    def calls(self) -> bool:
+        """Whether a call is left in the machine code."""
+        return any("CALL" in line for line in self.compile().sass().instructions)
 
 
 def _short(line: str) -> str:
-    text = line.strip().replace("wgmma_f32_f16_f16<", "wgmma<")
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return line.replace("wgmma_f32_f16_f16<", "wgmma<")
 
 
 #: In the order of the page: registers touched, too many of them, calls, and the rest.
@@ -123,13 +147,19 @@ PROVOKED = (
     Provoked(
         ((_FENCE, ""), _ROLE),
         "the same behind a branch that threads of a warp might take apart, as the compiler sees "
-        "it: there a fence alone does not do, and it waits for each wgmma",
-        "write the fence; tell roles apart by a value from __shfl_sync",
+        "it: it does not trust a fence of its own there, and waits for each wgmma as well",
+        "write the fence in front of the wgmmas; that is enough",
     ),
     Provoked(
         ((_FENCE, ""), _UNIFORM),
         "the same branch, on a value that __shfl_sync has made the same in the whole warp",
         "write the fence all the same",
+    ),
+    Provoked(
+        ((_FENCE, ""), (_LOOP, "  wgmma_fence();\n" + _LOOP), _ROLE),
+        "the plain branch again, and a fence once, before the loop: the compiler puts one into the "
+        "loop, and serialises nothing",
+        "write the fence where the wgmmas are, in the loop",
     ),
     Provoked(
         ((_WAIT_0, ""),),
@@ -138,8 +168,8 @@ PROVOKED = (
     ),
     Provoked(
         ((_WAIT_0, ""), _ROLE),
-        "the same behind such a branch",
-        "wait_group; roles from __shfl_sync",
+        "the same behind such a branch: it does not trust a wait of its own there either",
+        "wait_group before the sums are touched; that is enough",
     ),
     Provoked(
         ((_WAIT_1, _WAIT_1 + "    for (float& sum : d) sum *= 2;\n"),),
@@ -149,7 +179,8 @@ PROVOKED = (
     Provoked(
         ((_WAIT_1, _WAIT_1 + "    d[0] = out[step];\n"),),
         "the same, but the loop only writes the sum",
-        "wait_group<0> before, or scale_d = false",
+        "wait_group<0> before; or, if you only want zeros, take the write away, and have "
+        "scale_d = false",
     ),
     Provoked(
         (
@@ -172,8 +203,28 @@ PROVOKED = (
     ),
     Provoked(
         ((_SUMS, '  printf("go");\n' + _SUMS),),
-        "the kernel calls a function that is not inlined, be it far from the wgmmas, as here",
-        "no printf, no assert, no function that is not inlined in such a kernel",
+        "the kernel calls what the compiler cannot see into, be it far from the wgmmas, as here: "
+        "printf, assert, malloc",
+        "no printf, no assert, no malloc in such a kernel; take them out again when you measure",
+    ),
+    Provoked(
+        (
+            _with(_FAR + _OTHER + _POINTERS),
+            (_SUMS, "  out[0] = either[steps & 1](out[1]);\n" + _SUMS),
+        ),
+        "the same: which function is called is known at run time only",
+        "a switch over the functions in place of the pointer",
+    ),
+    Provoked(
+        (_with(_PRINTS), (_SUMS, f"  {_CALL}" + _SUMS)),
+        "the same, one function further down",
+        "the same as for a printf in the kernel",
+    ),
+    Provoked(
+        (_with(_RECURSIVE), (_SUMS, "  out[0] = rec(steps);\n" + _SUMS)),
+        "a function that calls itself: it is not external, and the compiler's text says so all the "
+        "same; it names that function, not the kernel",
+        "a loop in place of the recursion",
     ),
     Provoked(
         ((_SUMS, '  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");\n' + _SUMS),),
@@ -181,6 +232,29 @@ PROVOKED = (
         "__launch_bounds__(threads, 1), with the 1",
     ),
 )
+
+#: What other calls come to, by what is called and where.
+CALLS: dict[str, Provoked] = {
+    "a function that is not inlined, before the loop": Provoked(
+        (_with(_FAR), (_SUMS, f"  {_CALL}" + _SUMS))
+    ),
+    "the same in the loop, before wgmma.fence": Provoked(
+        (_with(_FAR), (_FENCE, f"    {_CALL}" + _FENCE))
+    ),
+    "behind wait_group<1>, with a group in flight": Provoked(
+        (_with(_FAR), (_WAIT_1, f"{_WAIT_1}    {_CALL}"))
+    ),
+    "behind the loop": Provoked((_with(_FAR), (_STORE, f"{_STORE}  {_CALL}"))),
+    "a division of floats behind the loop": Provoked(
+        ((_STORE, f"{_STORE}  out[0] = out[1] / out[2];\n"),)
+    ),
+    "the function between the wgmmas and commit_group": Provoked(
+        (_with(_FAR), (_COMMIT, f"    {_CALL}" + _COMMIT))
+    ),
+    "a function that is not inlined, with the first wgmma in it": Provoked(
+        (_with(_MULTIPLY), (_FIRST, "    multiply(d, a, b, step > 0);\n"))
+    ),
+}
 
 
 def pipeline(program: Program) -> str:
@@ -197,6 +271,12 @@ def pipeline(program: Program) -> str:
         elif waits := re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x(\w+)", line):
             found.append(f"wait ≤ {int(waits[1], 16)}")
     return ", ".join(_counted(found))
+
+
+def codes(program: Program) -> str:
+    """What the compiler had to say, in short: "C7520, serialised", or "nothing"."""
+    said = ", ".join(advisories(program.log)) or "nothing"
+    return said + (", serialised" if is_serialised(program) else "")
 
 
 def is_serialised(program: Program) -> bool:

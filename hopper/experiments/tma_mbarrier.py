@@ -4,20 +4,24 @@
 that a miss promotes to L2; and what a store leaves whose swizzle is not the load's.
 ``tma_ring``: nanoseconds a turn of a single stage takes, over the size of a box; GB/s over stages
 and boxes, from memory and from L2. ``tma_multicast``: GB/s that arrive in shared memory, with and
-without multicast. ``tma_reduce``: GB/s added to a matrix, by TMA and by atomics.
+without multicast; and, under ncu, how much of that the L2 cache handled. ``tma_reduce``: GB/s added
+to a matrix, by TMA and by atomics.
 
-Each variant is compared with NumPy before it is timed, and variants take turns in rounds.
+Each variant is compared with NumPy before it is timed, and variants take turns in rounds. "From
+memory" means that the L2 cache holds nothing of the matrix when a timed launch starts.
 """
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from statistics import median
 from typing import Any
 
 import numpy
 
-from hopper.backends import HopperGpu
+from hopper.backends import HopperGpu, find_hopper
 from hopper.compile import Program, compile_kernel
+from hopper.counters import profile
 from hopper.errors import CheckError
 from hopper.experiments import Experiment
 from hopper.experiments.tma_launches import (
@@ -30,11 +34,14 @@ from hopper.experiments.tma_launches import (
     reduced,
     whole_numbers,
 )
+from hopper.processes import environment
 from hopper.schema import Array, Probe, Sweep
 
 ROUNDS = 7
 SAMPLE_BYTES = 1 << 30  # that a sample moves at least, where that is no more than MOST launches
 MOST_LAUNCHES = 200
+#: Read before each launch that shall find nothing in the L2 cache: several times what it holds.
+FLUSH_BYTES = 256 << 20
 
 
 def _require_equal(what: str, got: numpy.ndarray, expected: numpy.ndarray) -> None:
@@ -43,10 +50,15 @@ def _require_equal(what: str, got: numpy.ndarray, expected: numpy.ndarray) -> No
         raise CheckError(f"{what}: {wrong} of {got.size} elements are wrong; nothing was recorded")
 
 
-def interleaved(ways: Mapping[str, Callable[[], None]], launches: int) -> dict[str, list[float]]:
+def interleaved(
+    ways: Mapping[str, Callable[[], None]],
+    launches: int,
+    before: Callable[[], Any] = lambda: None,
+) -> dict[str, list[float]]:
     """Seconds a launch of each way, by events, one for each round; ways take turns.
 
-    The first round is not counted, and the order moves on by one from round to round.
+    The first round is not counted, and the order moves on by one from round to round. ``before``:
+    queued ahead of every way's launches, outside their time.
     """
     import cupy
 
@@ -56,6 +68,7 @@ def interleaved(ways: Mapping[str, Callable[[], None]], launches: int) -> dict[s
         for place in range(len(names)):
             name = names[(place + turn) % len(names)]
             start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            before()
             start.record()
             for _ in range(launches):
                 ways[name]()
@@ -157,6 +170,11 @@ SWEPT_KB = (2, 4, 8, 16)
 PAIR_STAGES = (1, 2, 4, 6, 8, 12)
 PAIR_KB = 16
 TURNS = 4000  # boxes that a single block reads for the time of a turn
+NOISE = 0.02  # by which two turns may be in the wrong order
+COUNTED_STAGES = (4, 12)  # under ncu
+COUNT_SECONDS = 120
+SECTOR_BYTES = 32
+SECTORS = "lts__t_sectors.sum"  # that the slices of the L2 cache looked up
 
 
 def check_ring(gpu: HopperGpu, ring: Ring) -> Program:
@@ -177,9 +195,13 @@ def ring_seconds(
 
     ``source``: a key of RING_SIDES. ``alone``: one block, TURNS boxes; else one an SM. Each ring is
     checked before, and its sums over the whole matrix are compared behind it.
+
+    From "memory" no launch reads a box twice, and the L2 cache is filled with something else before
+    each. Else the boxes that the launch before has left there would count as memory's.
     """
     import cupy
 
+    flush = cupy.zeros(FLUSH_BYTES // 4, "uint32") if source == "memory" else None
     side = RING_SIDES[source]
     matrix = cupy.arange(side * side, dtype="uint32").reshape(side, side)
     total = int(matrix.sum(dtype="uint64")) % (1 << 32)
@@ -188,7 +210,10 @@ def ring_seconds(
     for name, ring in rings.items():
         program = check_ring(gpu, ring)
         passes = max(1, RING_BYTES // matrix.nbytes)
-        boxes = TURNS if alone else ring.tiles(matrix)[1] * passes
+        tiles = ring.tiles(matrix)[1]
+        boxes = TURNS if alone else tiles * passes
+        if flush is not None and boxes > tiles:
+            raise CheckError(f"{ring}: {boxes} boxes of {tiles}, so some come from the L2 cache")
         start, sums, received = ring.launch(gpu, program, matrix, boxes, blocks)
         start()
         if int(received.sum()) != boxes * ring.box_bytes * ring.cluster:
@@ -198,7 +223,30 @@ def ring_seconds(
         ):
             raise CheckError(f"{ring}: the sum over {source} is wrong; nothing was recorded")
         ways[name], found[name] = start, boxes * ring.box_bytes * ring.cluster
-    return {name: (median(seconds), found[name]) for name, seconds in interleaved(ways, 1).items()}
+    took = interleaved(ways, 1, before=(lambda: None) if flush is None else flush.sum)
+    return {name: (median(seconds), found[name]) for name, seconds in took.items()}
+
+
+def require_plausible_turns(series: Mapping[str, tuple[float, ...]]) -> None:
+    """A larger box takes no shorter turn, and none is shorter from memory than from the L2 cache.
+
+    Where a turn from memory finds a part of its boxes in the cache, one of the two breaks. Raises
+    CheckError; NOISE is what two medians may differ by.
+    """
+    for source, turns in series.items():
+        for kb, small, large in zip(BOX_KB, turns, turns[1:], strict=False):
+            if large < small * (1 - NOISE):
+                raise CheckError(
+                    f"a turn of {kb} KB from {source} takes {small:.0f} ns, and one of the next "
+                    f"larger box {large:.0f} ns: does it find boxes in the L2 cache? Nothing was "
+                    f"recorded"
+                )
+    for kb, far, near in zip(BOX_KB, series["memory"], series["L2"], strict=True):
+        if far < near * (1 - NOISE):
+            raise CheckError(
+                f"a turn of {kb} KB takes {far:.0f} ns from memory and {near:.0f} ns from the L2 "
+                f"cache; nothing was recorded"
+            )
 
 
 def turn_curves(gpu: HopperGpu, program: Program) -> Sweep:
@@ -208,6 +256,7 @@ def turn_curves(gpu: HopperGpu, program: Program) -> Sweep:
     for source in RING_SIDES:
         found = ring_seconds(gpu, rings, source, alone=True)
         series[source] = tuple(1e9 * found[str(kb)][0] / TURNS for kb in BOX_KB)
+    require_plausible_turns(series)
     return Sweep("turn", "box", "KB", BOX_KB, "ns", series)
 
 
@@ -247,6 +296,52 @@ def pair_curves(source: str, gpu: HopperGpu, program: Program) -> Sweep:
     return Sweep(source, "stages", "boxes", PAIR_STAGES, "GB/s", series)
 
 
+def _counted_rings() -> Iterator[tuple[str, int, Ring]]:
+    """Name, stages and ring of what is launched under ncu, in order."""
+    for name, how in PAIRS.items():
+        for stages in COUNTED_STAGES:
+            yield name, stages, Ring(stages, 8 * PAIR_KB, *how)
+
+
+def launch_counted() -> None:
+    """Launch each of ``_counted_rings`` once from the L2 cache, between profilerStart and Stop."""
+    import cupy
+
+    gpu, side = find_hopper(), RING_SIDES["L2"]
+    matrix = cupy.arange(side * side, dtype="uint32").reshape(side, side)
+    starts = []
+    for _, _, ring in _counted_rings():
+        boxes = ring.tiles(matrix)[1] * max(1, RING_BYTES // matrix.nbytes)
+        starts.append(ring.launch(gpu, ring.compile(), matrix, boxes, gpu.sm_count // 2 * 2)[0])
+    gpu.synchronize()
+    cupy.cuda.runtime.profilerStart()
+    for start in starts:
+        start()
+    gpu.synchronize()
+    cupy.cuda.runtime.profilerStop()
+
+
+def sector_curves(gpu: HopperGpu, program: Program) -> Sweep:
+    """What the L2 cache looked up, in % of the bytes that arrived in both blocks, over the stages.
+
+    ncu counts sectors of 32 bytes, in a process of its own. Raises HopperError without ncu, and
+    CheckError where it saw other kernels than these or lacks the counter.
+    """
+    command = [sys.executable, "-m", "hopper.experiments.tma_mbarrier"]
+    found = profile(command, timeout=COUNT_SECONDS, environment=environment()).profiles
+    rings, side = list(_counted_rings()), RING_SIDES["L2"]
+    if len(found) != len(rings) or any(SECTORS not in one.metrics for one in found):
+        seen = ", ".join(one.kernel for one in found)
+        raise CheckError(f"ncu: {len(rings)} kernels and {SECTORS} were expected, it saw {seen}")
+    series: dict[str, list[float]] = {name: [] for name in PAIRS}
+    for (name, _, ring), one in zip(rings, found, strict=True):
+        matrix_bytes = 4 * side * side
+        arrived = ring.cluster * matrix_bytes * max(1, RING_BYTES // matrix_bytes)
+        series[name].append(100 * SECTOR_BYTES * one.metrics[SECTORS].value / arrived)
+    values = {name: tuple(shares) for name, shares in series.items()}
+    return Sweep("sectors", "stages", "boxes", COUNTED_STAGES, "%", values)
+
+
 # ---- tma_reduce ---------------------------------------------------------------------------------
 
 PLANES = (1, 2, 4, 8, 16)
@@ -282,5 +377,9 @@ EXPERIMENTS = (
     Experiment("tma_ring", "turn", turn_curves),
     *(Experiment("tma_ring", source, partial(ring_curves, source)) for source in RING_SIDES),
     *(Experiment("tma_multicast", source, partial(pair_curves, source)) for source in RING_SIDES),
+    Experiment("tma_multicast", "sectors", sector_curves),
     Experiment("tma_reduce", "reduce", reduce_curves),
 )
+
+if __name__ == "__main__":
+    launch_counted()

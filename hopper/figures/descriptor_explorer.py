@@ -26,7 +26,7 @@ from hopper.placement import Placement
 from hopper.swizzle import PIECE_BYTES
 
 from .canvas import SMALL, Canvas
-from .descriptor_bits import FINE, Operand, panel
+from .descriptor_bits import DEEP_BYTES, FINE, NOTES, Operand, panel
 from .explorer import Explorer, select
 from .palette import COLOURS, colour
 
@@ -68,6 +68,7 @@ def descriptor_explorer(
         "facts": facts(),
         "directions": DIRECTIONS,
         "fine": FINE,
+        "notes": NOTES,
         "colours": {name: colour(name) for name in COLOURS if not name.startswith("code")},
         "tints": _TINTS,
         "drawing": {
@@ -104,7 +105,8 @@ def descriptor_explorer(
             "Every line is 128 bytes of shared memory, every box 16 of them, over four banks. "
             "r and k: first row and first k in the box. Colour and hatching: which 16 bytes of its "
             "row (MN-major: of its k) it was before the swizzle. Strong outline: read by this "
-            "instruction. Point at a box, tap it, or use the arrow keys."
+            "instruction; strongest: one core matrix of it. Point at a box, tap it, or use the "
+            "arrow keys."
         ),
     )
     return Explorer(
@@ -140,8 +142,8 @@ def _operand(
     if value is not None:
         whole = decode(value & FIELD_BITS)
         depth = STEP_BYTES // item_bytes
-        return Operand(value, major, item_bytes, rows, swizzle, whole, depth, 0)
-    deep = swizzle if major == "K" and swizzle else WAVEFRONT_BYTES
+        return Operand(value, major, item_bytes, rows, swizzle, whole, depth, 0, pasted=True)
+    deep = swizzle if major == "K" and swizzle else DEEP_BYTES
     if not 0 <= step < deep // STEP_BYTES:
         raise ProblemError(
             f"step={step}: this tile is {deep // STEP_BYTES} instructions deep; count from 0"
@@ -162,7 +164,7 @@ def _drawing(shown: Operand) -> Canvas:
     for column in range(_COLUMNS):
         bank = column * PIECE_BYTES // WORD_BYTES % BANKS
         sheet.text(LEFT + (column + 0.5) * PIECE_WIDTH, 18, str(bank), fill="muted")
-    placed, read = shown.addresses(), shown.read()
+    placed, read, strangers = shown.addresses(), shown.read(), shown.strangers()
     kind = {"major": shown.major, "item_bytes": shown.item_bytes}
     core = core_matrix(0, shown.first_k, **kind)
     chosen = set(numpy.atleast_1d(shown.whole.address(*core, **kind)).tolist())
@@ -199,6 +201,7 @@ def _drawing(shown: Operand) -> Canvas:
                 stroke_width=3 if strong else 2 if address in read else 0.75,
                 hatch="diagonal" if number % 8 >= len(_TINTS) else None,
                 radius=3,
+                dashed=address in strangers,
             )
             below = f"+{len(others)}" if others else f"k{k}"
             for shift, text in ((0.3, f"r{r}"), (0.7, below)):

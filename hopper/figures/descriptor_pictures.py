@@ -23,6 +23,10 @@ _UNTOUCHED = 0xFFFF
 
 # ---- leading and stride -------------------------------------------------------------------------
 
+#: An offset has its colour, whichever way it leads.
+_OFFSET_COLOURS = {"LBO": "plum", "SBO": "warm"}
+#: Pieces of a core matrix, spans of an atom.
+_STRIPS = 8
 #: Title, block (rows, K), what leads to the next block along K and along the rows.
 _COMBINATIONS = (
     ("K-major, no swizzle", ("8 rows", "16 B"), "LBO", "SBO"),
@@ -37,7 +41,7 @@ def leading_and_stride() -> Figure:
     sheet = Canvas()
     width = (WIDTH - 2 * MARGIN - 16) / 2
     height = 226
-    sheet.text(MARGIN, 22, "rows of M or N run down, K runs to the right", fill="muted",
+    sheet.text(MARGIN, 22, "Rows of M or N run down, K runs to the right.", fill="muted",
                anchor="start")  # fmt: skip
     for number, combination in enumerate(_COMBINATIONS):
         down, right = divmod(number, 2)
@@ -52,7 +56,15 @@ def leading_and_stride() -> Figure:
             "of one span, SBO leads to the next 8 rows, LBO is not used. MN-major without a "
             "swizzle: a block is 16 bytes of rows by 8 of k, LBO leads to the next 8 of k, SBO to "
             "the next 8 rows. MN-major with a swizzle: a block is one span of rows by 8 of k, SBO "
-            "leads to the next 8 of k, LBO to the next span of rows."
+            "leads to the next 8 of k, LBO to the next span of rows. A block has eight strips of "
+            "neighbouring bytes: they lie along K if K-major, and upright, along the rows, if "
+            "MN-major."
+        ),
+        caption=(
+            "Each block has eight strips. The bytes of a strip are neighbours in memory: 16 of "
+            "them, or with a swizzle a span. K-major a strip is a part of one row and lies along "
+            "K, MN-major it is a part of one k and stands upright. An offset keeps its colour, and "
+            "changes its direction in the last drawing."
         ),
     )
 
@@ -85,21 +97,31 @@ def _combination(
                 tall,
                 fill="accent-soft" if first else "panel",
                 stroke="accent" if first else "muted",
-                hatch="rows" if major_k else None,
                 stroke_width=2 if first else 1.5,
             )
+            for strip in range(1, _STRIPS):
+                x0, y0, x1, y1 = left, top, left + cell, top + tall
+                if major_k:
+                    y0 = y1 = top + strip * tall / _STRIPS
+                else:
+                    x0 = x1 = left + strip * cell / _STRIPS
+                sheet.line([(x0, y0), (x1, y1)], stroke="accent" if first else "peer", width=0.75)
             if first:
-                halo = "accent-soft"
+                halo, room = "accent-soft", min(cell - 8, 80)
+                sheet.box(left + (cell - room) / 2, top + tall / 2 - 20, room, 40, fill=halo,
+                          stroke=halo, radius=4)  # fmt: skip
                 sheet.text(left + cell / 2, top + tall / 2 - 10, block[0], fit=cell, halo=halo)
                 sheet.text(left + cell / 2, top + tall / 2 + 10, f"× {block[1]}", fit=cell + 4,
                            halo=halo)  # fmt: skip
     middle = y + 28 + tall + gap / 2
-    sheet.arrow((x + 16, middle - gap / 2 + 2), (x + 16, middle + gap / 2 - 2), stroke="warm")
-    sheet.text(x + 28, middle, along_rows, anchor="start", bold=True, fill="warm")
+    tint = _OFFSET_COLOURS[along_rows]
+    sheet.arrow((x + 16, middle - gap / 2 + 2), (x + 16, middle + gap / 2 - 2), stroke=tint)
+    sheet.text(x + 28, middle, along_rows, anchor="start", bold=True, fill=tint)
     if along_k:
         level = y + 28 + tall / 2 + 26
-        sheet.arrow((x + cell + 2, level), (x + cell + wide - 2, level), stroke="plum")
-        sheet.text(x + cell + wide / 2, y + 28 + tall / 2 + 8, along_k, bold=True, fill="plum")
+        tint = _OFFSET_COLOURS[along_k]
+        sheet.arrow((x + cell + 2, level), (x + cell + wide - 2, level), stroke=tint)
+        sheet.text(x + cell + wide / 2, y + 28 + tall / 2 + 8, along_k, bold=True, fill=tint)
     else:
         sheet.text(x + width - 4, middle, "no LBO", anchor="end", italic=True, fill="muted")
 

@@ -15,7 +15,7 @@ from .fragment_pictures import accumulator_fragment
 from .warpgroup import require_legal_n
 
 #: What can be looked at. ``family`` chooses the formulas. Without ``columns``, N decides; with
-#: ``sizes``, only those N exist.
+#: ``sizes``, only those N exist, and ``note`` says why.
 KINDS: dict[str, dict[str, Any]] = {
     "d32": {
         "label": "wgmma, D in f32",
@@ -33,6 +33,8 @@ KINDS: dict[str, dict[str, Any]] = {
         "threads": 128,
         "items": 1,
         "sizes": INTEGER_N,
+        "note": "On integers, wgmma has N = 8, 16, 24, 32, then multiples of 16. The PTX ISA lists "
+        "no others, so the others cannot be chosen.",
     },
     "d16": {
         "label": "wgmma, D in f16, two a register",
@@ -100,8 +102,10 @@ KINDS: dict[str, dict[str, Any]] = {
         "items": 2,
     },
 }
-# What the script says under the drawing.
+# What the script says about the controls, and under the drawing.
+_BEFORE = '<p class="wb-fragment-note" hidden></p>'
 _AFTER = (
+    '<p class="wb-fragment-under" hidden></p>'
     '<div class="wb-fragment-zoom" hidden></div>'
     '<ul class="wb-fragment-formula" hidden></ul>'
     '<p class="wb-fragment-holds" hidden></p>'
@@ -141,4 +145,5 @@ def fragment_explorer(n: int = 64, thread: int = 0) -> Explorer:
         {"kinds": KINDS, "n": n, "thread": thread},
         controls,
         _AFTER,
+        before=_BEFORE,
     )

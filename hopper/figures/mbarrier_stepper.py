@@ -9,7 +9,9 @@ tests/test_browser_mbarrier.py compares with the emulator and with what an H200 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import zip_longest
@@ -20,6 +22,9 @@ import numpy
 from hopper.compile import Program, compile_cuda
 from hopper.emulator import Emulator, Run
 from hopper.emulator.backend import EmulatedGpu
+from hopper.emulator.machine import WARP
+from hopper.emulator.mbarrier import Mbarriers
+from hopper.emulator.watch import Watch
 from hopper.experiments.tma_launches import Ring, random_words
 from hopper.gemm import Problem, plan
 from hopper.paths import KERNELS
@@ -68,7 +73,8 @@ class Moment:
     """Something that happens to barrier ``barrier``; -1 for what changes none.
 
     ``kind``: "init" (``amount`` arrivals a phase), "arrive" (``amount`` arrivals and ``bytes``
-    announced), "land" (``bytes``), "wait" (``warps`` for ``amount``, a parity), "note", "end".
+    announced), "land" (``bytes``), "wait" (``warps`` for ``amount``, a parity), "pass" (the same,
+    but the phase is over and they go on at once), "note", "end".
     """
 
     kind: str
@@ -115,9 +121,56 @@ def apply(now: list[Barrier | None], moment: Moment) -> bool:
 # ---- from a trace -------------------------------------------------------------------------------
 
 
+@contextmanager
+def passes_told() -> Iterator[None]:
+    """While it lasts, a trace also has "mbarrier.pass" for waits that return without waiting.
+
+    Traces leave these out, because most of what reads them asks who waited. The watch is told of
+    each, whatever comes of it.
+    """
+    plain = Watch.waited
+
+    def waited(watch, lanes, places, done, *, relaxed: bool) -> None:
+        plain(watch, lanes, places, done, relaxed=relaxed)
+        barriers = watch.machine.unit(Mbarriers)
+        seen = {}
+        for lane, place in zip(lanes[done].tolist(), places[done].tolist(), strict=True):
+            seen.setdefault((lane // WARP, place), lane)
+        for (_, place), lane in seen.items():
+            block, address = divmod(place, watch.machine.shared.window)
+            parity = 1 - barriers.get(place).phase % 2
+            watch.machine.event("mbarrier.pass", lane, parity=parity, address=address, owner=block)
+
+    Watch.waited = waited
+    try:
+        yield
+    finally:
+        Watch.waited = plain
+
+
+def _events(run: Run) -> list:
+    """The first block's events. Of passes only those that nobody waited for before."""
+    kept, waiting = [], set()
+    for event in run.trace:
+        if event.block > 0:
+            continue
+        if event.kind == "mbarrier.wait":
+            waiting.add((event.warp, event.detail["address"]))
+        elif event.kind == "warp.wait" and kept and kept[-1].kind == "mbarrier.wait":
+            at = kept[-1].detail["address"]
+            waiting |= {(warp, at) for warp in event.detail["warps"]}
+        elif event.kind == "mbarrier.pass":
+            who = event.warp, event.detail["address"]
+            if who in waiting:  # it has waited, and now goes on
+                waiting.remove(who)
+                continue
+        kept.append(event)
+    return kept
+
+
 def story(name: str, run: Run, program: Program) -> Story:
     """What the first block's mbarriers saw of a run."""
-    events = [event for event in run.trace if event.block <= 0]
+    events = _events(run)
     warps = program.facts.threads // 32
     known = Names(program, {}, warps)
     addresses = sorted({e.detail["address"] for e in events if e.kind == "mbarrier.init"})
@@ -153,6 +206,13 @@ def _moment(event, behind, addresses: Sequence[int], known: Names) -> Moment | N
         verb = "wait" if len(warps) > 1 else "waits"
         words = f"{who} {verb} for the phase of parity {detail['parity']} of {name}."
         return Moment("wait", barrier, words, source, detail["parity"], warps=tuple(warps))
+    if event.kind == "mbarrier.pass":
+        parity = detail["parity"]
+        words = (
+            f"Warp {event.warp} asks for parity {parity} of {name}. A phase of parity {1 - parity} "
+            f"runs: it goes on at once."
+        )
+        return Moment("pass", barrier, words, source, parity, warps=(event.warp,))
     words = known.sentence(event, {})
     if event.kind == "mbarrier.init":
         return Moment("init", barrier, f"{words} Phase 0 begins.", source, detail["count"])
@@ -176,22 +236,55 @@ def _with_consequence(moment: Moment, now: list[Barrier | None]) -> Moment:
 
 
 def _ending(hazard, known: Names) -> Moment:
-    first = hazard.message.split(": ", 1)[-1].splitlines()[0]
-    words = f"The emulator stops: {hazard.kind}. {first[0].upper()}{first[1:].rstrip('.;')}."
+    """What the emulator says at last, and, where it knows better, the rule behind a deadlock."""
+    kind, first = hazard.message.split(": ", 1)
+    first = first.splitlines()[0].rstrip(".;")
+    words = f"The emulator stops: {kind}. {first[0].upper()}{first[1:]}."
+    if hazard.kind not in kind:
+        words += f" The rule that was broken is {hazard.kind}."
     return Moment("end", -1, words, known.source(hazard.ptx_line))
+
+
+_STUCK = re.compile(
+    r"  block (?P<block>\(.*?\)) warp (?P<warp>\d+) .*?at PTX line (?P<line>\d+).*"
+    r": mbarrier at shared address (?P<address>0x[0-9a-f]+) of .*?: waits for (?P<what>.*)"
+)
+
+
+def deadlock_in_words(program: Program, message: str) -> str:
+    """The emulator's message of a deadlock with the barriers' names, alike warps in one line.
+
+    Lines that tell of other things than an mbarrier, and other messages, stay as they are.
+    """
+    known = Names(program, {}, program.facts.threads // 32)
+    lines: list[str] = []
+    stuck: dict[tuple[str, str], list[int]] = {}
+    for line in message.splitlines():
+        found = _STUCK.match(line)
+        if not found:
+            lines.append(line)
+            continue
+        name = known.barrier(int(found["address"], 16))
+        phase, _, lacks = found["what"].partition("; ")
+        told = f"for {phase} of {name}: {lacks}\n    {known.source(int(found['line']))}"
+        stuck.setdefault((found["block"], told), []).append(int(found["warp"]))
+    for (block, told), warps in stuck.items():
+        verb = "wait" if len(warps) > 1 else "waits"
+        lines.append(f"  block {block}: {warps_in_words(sorted(warps)).lower()} {verb} {told}")
+    return "\n".join(lines)
 
 
 # ---- the runs -----------------------------------------------------------------------------------
 
 
-#: Name -> a piece of tma_ring.cu, and what takes its place.
+#: Name, which a telephone shows whole in the list -> a piece of tma_ring.cu, and its replacement.
 BROKEN = {
-    "a producer that starts at parity 0": ("unsigned parity = 1;", "unsigned parity = 0;"),
-    "16 bytes too many announced": (
+    "producer at parity 0": ("unsigned parity = 1;", "unsigned parity = 0;"),
+    "16 bytes too many": (
         "mbarrier_arrive_expect_tx(&full[stage], BOX_BYTES);",
         "mbarrier_arrive_expect_tx(&full[stage], BOX_BYTES + 16);",
     ),
-    "one arrival too many expected": (
+    "an arrival too many": (
         "mbarrier_init(&empty[stage], WARPS);",
         "mbarrier_init(&empty[stage], WARPS + 1);",
     ),
@@ -210,7 +303,8 @@ def changed_ring(change: tuple[str, str] | None = None) -> Program:
 def ring_run(program: Program, emulator: Emulator = EMULATOR) -> Run:
     """One block of it, BOXES boxes."""
     start, *_ = RING.launch(EmulatedGpu(emulator), program, random_words(40, 40), BOXES, 1)
-    return start()
+    with passes_told():
+        return start()
 
 
 def single_run() -> tuple[Run, Program]:
@@ -220,14 +314,15 @@ def single_run() -> tuple[Run, Program]:
     )
     a, b = Problem(64, 64, 192, distribution="integers").inputs()
     launch = plan(program, a, b, numpy.empty((64, 64), "float16"))
-    run = EMULATOR.launch(
-        program.ptx,
-        program.kernel,
-        launch.grid,
-        launch.block,
-        shared_bytes=program.facts.shared_bytes,
-        args=launch.args,
-    )
+    with passes_told():
+        run = EMULATOR.launch(
+            program.ptx,
+            program.kernel,
+            launch.grid,
+            launch.block,
+            shared_bytes=program.facts.shared_bytes,
+            args=launch.args,
+        )
     return run, program
 
 
@@ -236,12 +331,12 @@ def stories() -> dict[str, Story]:
     """Every run to choose from, by a short key."""
     found = {}
     run, program = single_run()
-    found["one"] = story("v1: one barrier, three steps", run, program)
+    found["one"] = story("v1, three steps", run, program)
     program = changed_ring()
-    found["ring"] = story("tma_ring: two stages, five boxes", ring_run(program), program)
+    found["ring"] = story("tma_ring, five boxes", ring_run(program), program)
     for number, (name, change) in enumerate(BROKEN.items()):
         program = changed_ring(change)
-        found[f"broken{number}"] = story(f"tma_ring with {name}", ring_run(program), program)
+        found[f"broken{number}"] = story(f"{name}: hangs", ring_run(program), program)
     return found
 
 
@@ -250,7 +345,8 @@ def stories() -> dict[str, Story]:
 _CAPTION = (
     "Choose a run, then step through it. Each box is an mbarrier: the phase that runs, the "
     "arrivals and bytes that it still lacks, who waits, and what a wait for either parity would do "
-    "now. The runs are the emulator's; it knows an order, and no time."
+    "now. The runs are the emulator's; it knows an order, and no time. In the last three, "
+    "tma_ring has one thing changed."
 )
 _BUTTONS = (
     '<button type="button" name="back" aria-label="Step back">◀</button>'
@@ -298,7 +394,7 @@ def _rows(one: Story) -> list[tuple[str, ...]]:
             continue
         waiting = ", ".join(f"warp {warp} (parity {parity})" for warp, parity in it.waiting)
         name = one.barriers[moment.barrier]
-        missing = (f"{it.pending} of {it.count}", f"{it.tx:,}")
+        missing = (f"{it.pending} of {it.count}", f"{it.tx:,}".replace("-", "−"))
         rows.append((moment.words, f"{name}: {it.phase}", *missing, waiting or "nobody"))
     return rows
 

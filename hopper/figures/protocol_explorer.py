@@ -25,7 +25,6 @@ from hopper.experiments.protocol_variants import (
     STEPS,
     Step,
     Variant,
-    run,
     single_changes,
     verdict,
 )
@@ -33,7 +32,8 @@ from hopper.experiments.protocol_variants import (
 from .explorer import Explorer, static_text
 from .figure import Figure
 from .protocol_steps import protocol_steps
-from .run_timeline import _CONTROLS, RunTimeline, run_timeline
+from .protocol_stores import observed_run, stores_timeline
+from .run_timeline import _CONTROLS, RunTimeline
 
 #: K of the run that is shown: three steps, so that a stage is filled a second time.
 SHOWN_K = 192
@@ -46,8 +46,10 @@ _WARPS = {"warps 0–3 multiply": range(4), "warps 4–7 bring": range(4, 8)}
 _CAPTION = (
     "Choose a step, then take it away, or choose another of the same warps to swap the two. "
     "Verdict and timeline are those of the kernel as it then stands, compiled and run by the "
-    "emulator: one block, N = 8, three steps along K, copies as late as possible. Rules in "
-    "brackets were found on other schedules, or further along K. An H200 ran it in four shapes:"
+    "emulator: one block, N = 8, three steps along K, copies as late as possible. In the timeline "
+    "tile_b[0] is the tile of B in stage 0, which threads store, and tile_a[0] that of A, which "
+    "TMA writes. Rules in brackets were found on other schedules, or further along K. An H200 ran "
+    "it in four shapes:"
 )
 
 
@@ -55,10 +57,10 @@ _CAPTION = (
 def shown_run(variant: Variant) -> tuple[Run, RunTimeline]:
     """The run that the figure shows of a variant, and its timeline."""
     program = variant.compile()
-    done, _ = run(SCHEDULES[1], program, SHOWN_K)
+    seen = observed_run(program, SHOWN_K, SCHEDULES[1])
     title = f"{KERNEL} {variant.name}"
-    drawn = run_timeline(done, program, title=title, alt=f"Timeline of {title}.", warps=_WARPS)
-    return done, drawn
+    drawn = stores_timeline(seen, program, title=title, alt=f"Timeline of {title}.", roles=_WARPS)
+    return seen.run, drawn
 
 
 def state(variant: Variant, recorded: Arrays | None = None) -> dict[str, Any]:

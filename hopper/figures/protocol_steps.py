@@ -8,7 +8,7 @@ from .figure import Figure
 #: Of each part: name of a step, and what it says to the others or to the machine.
 BRING = (
     ("wait for empty", "the stage is free"),
-    ("ask TMA for A", "lands later"),
+    ("ask TMA for A", "bytes land later"),
     ("store B", "ordinary stores"),
     ("fence.proxy.async", "memory in order"),
     ("arrive at full", "B is stored"),
@@ -22,7 +22,7 @@ MULTIPLY = (
     ("arrive at empty", "their stage is free"),
 )
 END = (("wait_group<0>", "all groups ended"), ("store the sums", ""))
-_LEFT, _RIGHT, _WIDTH, _HEIGHT, _GAP = 10.0, 224.0, 186.0, 44.0, 8.0
+_LEFT, _RIGHT, _WIDTH, _HEIGHT, _GAP = 10.0, 228.0, 182.0, 44.0, 8.0
 _TOP = 66.0
 
 
@@ -46,8 +46,10 @@ def protocol_steps(title: str = "Two roles, two barriers, and the steps in each 
         _box(sheet, _RIGHT, height + 10 + number * (_HEIGHT + _GAP), *step)
     sheet.text(_LEFT + 4, _top(5) + 12, "A dashed frame is a", anchor="start", fill="muted")
     sheet.text(_LEFT + 4, _top(5) + 32, "loop over steps of K.", anchor="start", fill="muted")
-    _arrow(sheet, _middle(4), _middle(0), _LEFT + _WIDTH, _RIGHT, 204, "leaf")
-    _arrow(sheet, _middle(5), _middle(0), _RIGHT, _LEFT + _WIDTH, 216, "warm")
+    left, right = _LEFT + _WIDTH, _RIGHT
+    _arrow(sheet, _middle(4) - 8, _middle(0) - 12, left, right, 202, "leaf")
+    _arrow(sheet, _middle(1) - 8, _middle(0) - 2, left, right, 210, "accent")
+    _arrow(sheet, _middle(5) + 8, _middle(0) + 12, right, left, 218, "warm", dashed=True)
     _key(sheet, height + 22)
     return sheet.figure(
         height + 10 + len(END) * (_HEIGHT + _GAP) + 4,
@@ -55,9 +57,9 @@ def protocol_steps(title: str = "Two roles, two barriers, and the steps in each 
         alt="Two columns of steps. Warps 4 to 7 wait for empty, ask TMA for A, store B, execute "
         "fence.proxy.async and arrive at full. Warps 0 to 3 wait for full, execute wgmma.fence, "
         "issue four wgmmas, commit a group, wait until older groups have ended, and arrive at "
-        "empty; behind their loop they wait for all groups and store the sums. One arrow leads "
-        "from the arrival at full to the wait for full, one from the arrival at empty to the wait "
-        "for empty.",
+        "empty; behind their loop they wait for all groups and store the sums. Two arrows lead "
+        "to the wait for full: one from the arrival at full, one from the request to TMA, whose "
+        "bytes are the other half. One leads from the arrival at empty to the wait for empty.",
     )
 
 
@@ -81,19 +83,30 @@ def _box(sheet: Canvas, x: float, y: float, name: str, says: str) -> None:
 
 
 def _arrow(
-    sheet: Canvas, y0: float, y1: float, x0: float, x1: float, track: float, stroke: str
+    sheet: Canvas,
+    y0: float,
+    y1: float,
+    x0: float,
+    x1: float,
+    track: float,
+    stroke: str,
+    *,
+    dashed: bool = False,
 ) -> None:
     """From a box's side along a track between the columns to another box's side."""
-    dashed = stroke == "warm"
-    y0, y1 = (y0 + 8, y1 + 8) if dashed else (y0 - 8, y1 - 8)
-    sheet.line([(x0, y0), (track, y0), (track, y1)], stroke=stroke, width=2, dashed=dashed)
+    width = 3.5 if stroke == "accent" else 2
+    sheet.line([(x0, y0), (track, y0), (track, y1)], stroke=stroke, width=width, dashed=dashed)
     sheet.arrow((track, y1), (x1, y1), stroke=stroke)
 
 
 def _key(sheet: Canvas, y: float) -> None:
-    for number, (name, stroke, dashed) in enumerate(
-        (("full", "leaf", False), ("empty", "warm", True))
+    for number, (name, stroke, width, dashed) in enumerate(
+        (
+            ("arrivals, to full", "leaf", 2, False),
+            ("bytes of A, to full", "accent", 3.5, False),
+            ("arrivals, to empty", "warm", 2, True),
+        )
     ):
-        at = y + 12 + 26 * number
-        sheet.line([(_LEFT + 4, at), (_LEFT + 44, at)], stroke=stroke, width=2, dashed=dashed)
-        sheet.text(_LEFT + 54, at, f"mbarrier {name}", anchor="start")
+        at = y + 4 + 26 * number
+        sheet.line([(_LEFT + 2, at), (_LEFT + 34, at)], stroke=stroke, width=width, dashed=dashed)
+        sheet.text(_LEFT + 42, at, name, anchor="start")

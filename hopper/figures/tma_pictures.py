@@ -111,12 +111,11 @@ def mbarrier_phase() -> Figure:
 
 
 def multicast_pair() -> Figure:
-    """A cluster of two: two loads of the same box, and one half from each for both."""
+    """A cluster of two: what is asked for by two loads each, and by a half each for both."""
     sheet = Canvas()
     tops = (34.0, 254.0)
-    for top, title in zip(
-        tops, ("two loads each", "multicast: a half each, for both"), strict=True
-    ):
+    titles = ("two loads each: four requests", "multicast, a half each: two requests")
+    for top, title in zip(tops, titles, strict=True):
         sheet.text(MARGIN, top - 14, title, bold=True, anchor="start", size=BODY)
         sheet.box(MARGIN, top, _FULL, 44, fill="peer-soft", stroke="peer")
         for half in range(2):
@@ -151,10 +150,10 @@ def multicast_pair() -> Figure:
         456,
         title="Two blocks need the same box",
         alt=(
-            "Twice the same: a box of two halves in the L2 cache, and two blocks of a cluster that "
-            "need both. Above, two loads each: four arrows, both halves to either block. Below, "
-            "multicast: block 0 asks for the upper half and block 1 for the lower one, and each "
-            "half leaves the cache once and arrives in both blocks."
+            "Twice the same: a box of two halves behind the L2 cache, and two blocks of a cluster "
+            "that need both. An arrow is a request. Above, two loads each: four arrows, both "
+            "halves to either block. Below, multicast: block 0 asks for the upper half and block 1 "
+            "for the lower one. There are two arrows, and each forks and ends in both blocks."
         ),
     )
 

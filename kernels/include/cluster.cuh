@@ -21,9 +21,11 @@ __device__ inline void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// An arrival at the barrier at this place in the block of another rank, say to free a stage there. At
-// cluster scope the caller's earlier accesses come before what a thread of that block does behind
-// its wait; without, .release is of the caller's own block only.
+// An arrival at the barrier at this place in the block of another rank, say to free a stage there.
+// WIDE: at cluster scope. The caller's earlier accesses then come before what a thread of that block
+// does behind its wait, and the compiler puts a memory barrier of the whole GPU in front. Without,
+// .release is of the caller's own block only: no order with the other block by the memory model, and
+// no such barrier. It serves where the reads have ended, as behind the wait_group of a wgmma.
 template <bool WIDE = true>
 __device__ inline void mbarrier_arrive_at_rank(unsigned long long* barrier, unsigned rank) {
   unsigned there;
