@@ -90,3 +90,30 @@ def test_a_mutation_whose_line_is_gone_is_refused():
 def test_an_unknown_mutation_lists_those_that_exist():
     with pytest.raises(HopperError, match="no trailing barrier"):
         mutants.find_mutation("v1_wgmma", "nonsense")
+
+
+def test_a_shape_that_hangs_at_once_is_not_tried_with_other_seeds(monkeypatch):
+    """The second shape hangs at its first launch, the third at its second launch of one seed."""
+    shapes, seeds = len(mutants.SHAPES), len(mutants.SEEDS)
+    hangs = {seeds: 0, 2 * seeds: 1}  # problem -> launches before
+    started = []
+
+    def run_from(mutation, first):
+        started.append(first)
+        lines = []
+        for problem in range(first, shapes * seeds):
+            for _ in range(hangs.get(problem, mutants.LAUNCHES)):
+                lines.append({"problem": problem, "verdict": "right", "error": None})
+            if problem in hangs:
+                return lines, "hung"
+        return lines, None
+
+    monkeypatch.setattr(mutants, "_run_from", run_from)
+    trials = mutants.try_on_hopper(mutants.MUTATIONS[0])
+    by_shape = [
+        [t for t in trials if (t.problem.m, t.problem.n, t.problem.k) == s] for s in mutants.SHAPES
+    ]
+    assert [len(found) for found in by_shape] == [seeds, 1, seeds, seeds, seeds]
+    assert by_shape[1][0].hung == by_shape[1][0].runs == 1
+    assert (by_shape[2][0].right, by_shape[2][0].hung, by_shape[2][1].right) == (1, 1, 20)
+    assert started == [0, 2 * seeds, 2 * seeds + 1]
