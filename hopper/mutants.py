@@ -401,7 +401,9 @@ def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
         launches[first].append({"verdict": ended, "error": None})
         first = first + 1 if launches[first][:-1] else (first // len(SEEDS) + 1) * len(SEEDS)
     return tuple(
-        _trial(problem, launches[index]) for index, problem in enumerate(problems) if launches[index]
+        _trial(problem, launches[index])
+        for index, problem in enumerate(problems)
+        if launches[index]
     )
 
 
