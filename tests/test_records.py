@@ -30,6 +30,7 @@ from hopper import (
 )
 from hopper.check import Worst, check, reference_rows
 from hopper.errors import CompileError, HopperError, RecordError
+from hopper.experiments import experiments_of
 from hopper.gemm import Problem
 from hopper.mutants import mutations
 from hopper.plans import KernelPlan
@@ -993,7 +994,7 @@ def recorder(monkeypatch, results, tmp_path):
     plays: dict[str, object] = {}
     seen: list[dict[str, float]] = []
 
-    def start(part, kernel, path, seconds, folder):
+    def start(part, kernel, path, seconds, folder, only):
         monkeypatch.setenv("HOPPER_RESULTS", str(folder))
         try:
             seen.append({n: q.value for n, q in records.quantities(kernel).items()})
@@ -1096,6 +1097,20 @@ def test_a_broken_kernel_becomes_an_entry(monkeypatch):
     assert [one.data.name for one in found] == [one.name for one in mutations(KERNEL)]
     assert any(one.data.messages for one in found)  # the compiler notices at least one of them
     assert {records.freshness(one) for one in found} == {"fresh"}
+
+
+def test_some_experiments_can_be_recorded_without_the_others(monkeypatch, tmp_path):
+    names = [one.name for one in experiments_of("ceiling")]
+    monkeypatch.setattr(recording, "find_hopper", lambda: None)
+    monkeypatch.setattr(recording, "each", lambda make, items: [one.name for one in items])
+    assert list(recording.experiments("ceiling", 60)) == names and len(names) > 1
+    assert list(recording.experiments("ceiling", 60, only=names[1:2])) == names[1:2]
+
+
+def test_an_experiment_that_nobody_has_is_refused_before_anything_runs(recorder):
+    with pytest.raises(RecordError, match="experiment 'speeed': these kernels have"):
+        recording.record(recorder.out, [KERNEL], ["experiments"], 9, ["speeed"])
+    assert not recorder.out.exists()
 
 
 def test_entries_cross_between_processes(tmp_path):
