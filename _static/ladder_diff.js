@@ -78,7 +78,7 @@
     follow(location.hash);
   }
 
-  // A script of the figure's own place: the one before which nothing of its kind has started.
+  // Each chooser once, however many of these scripts a page carries.
   for (const root of document.querySelectorAll(".wb-ladder-diff:not([data-started])")) {
     root.dataset.started = "";
     setUp(root);
