@@ -1,8 +1,9 @@
 """How many blocks of a kernel an SM holds at the same time.
 
-Registers are handed out eight at a time to each thread; a block takes 1 KB of shared memory more
-than it asks for, which is the system's; and an SM has room for so many threads (CUDA C++
-Programming Guide, compute capabilities).
+Registers are handed out eight at a time to each thread, by the warp, and lie in four register files
+with a warp scheduler each: a warp has all of its registers in one of them. A block takes 1 KB of
+shared memory more than it asks for, which is the system's; and an SM has room for so many threads
+(CUDA C++ Programming Guide, compute capabilities; NVIDIA's occupancy calculator cuda_occupancy.h).
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from hopper.errors import ProblemError
 
 SYSTEM_SHARED_BYTES = 1024
 _REGISTERS_AT_A_TIME = 8
+_WARP = 32
+_REGISTER_FILES = 4  # of an SM, of equal size: one for each warp scheduler
 _SHARED_STEP = 128  # bytes in which shared memory is handed out
 
 
@@ -36,13 +39,22 @@ def fit(program: Program, shared_bytes: int | None = None) -> Fit:
     ``shared_bytes``: dynamic shared memory to be launched with instead.
     """
     used, threads = program.resources, program.facts.threads
-    registers = _rounded_up(used.registers, _REGISTERS_AT_A_TIME)
     dynamic = program.facts.shared_bytes if shared_bytes is None else shared_bytes
     return Fit(
-        constant("registers_per_sm").value // (registers * threads),
+        by_registers(used.registers, threads),
         constant("shared_bytes_per_sm").value // _block_bytes(used.static_shared_bytes, dynamic),
         constant("threads_per_sm").value // threads,
     )
+
+
+def by_registers(registers: int, threads: int) -> int:
+    """Blocks of ``threads`` whose warps find room in an SM's four register files.
+
+    ``registers``: of a thread, as compiled.
+    """
+    a_warp = _WARP * _rounded_up(registers, _REGISTERS_AT_A_TIME)
+    in_a_file = constant("registers_per_sm").value // _REGISTER_FILES // a_warp
+    return _REGISTER_FILES * in_a_file // -(-threads // _WARP)
 
 
 def shared_bytes_for(program: Program, blocks: int) -> int:

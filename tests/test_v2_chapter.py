@@ -27,7 +27,7 @@ from hopper.figures.ring_pictures import asked_in_step
 from hopper.figures.ring_run import ring_run
 from hopper.gemm import Problem
 from hopper.mutants import find_mutation, mutated_source
-from hopper.occupancy import fit, shared_bytes_for
+from hopper.occupancy import by_registers, fit, shared_bytes_for
 from hopper.plans import PLANS
 from hopper.schema import Conditions, Sweep, parse
 
@@ -48,6 +48,18 @@ def test_blocks_are_those_of_v1s_page():
         shared = constant("shared_bytes_per_sm").value // (used.static_shared_bytes + 1024)
         assert room.by_shared == shared
         assert room.blocks == min(room.by_registers, shared, 2048 // program.facts.threads)
+
+
+@pytest.mark.parametrize(
+    ("registers", "threads", "blocks"),
+    [
+        (154, 128, 3), (154, 160, 2), (162, 160, 2), (168, 160, 2), (170, 160, 1), (176, 160, 1),
+        (200, 160, 1), (168, 384, 1), (128, 128, 4), (128, 160, 3), (32, 1024, 2),
+    ],
+)  # fmt: skip
+def test_a_warp_has_its_registers_in_one_of_four_files(registers, threads, blocks):
+    """Values of NVIDIA's cuda_occupancy.h with the properties of compute capability 9.0."""
+    assert by_registers(registers, threads) == blocks
 
 
 @pytest.mark.parametrize(("kernel", "stages"), EVERY_RING)
@@ -180,6 +192,27 @@ def test_the_parts_of_a_step_are_all_of_it(kernel):
         assert 80 < total < 400
     if kernel == "v2_ring":
         assert found["ask, warp 0"] > 5 * found["ask, warps 1–3"]
+
+
+@pytest.mark.parametrize("way", ladder.ASKS)
+def test_a_changed_v2_is_right_and_its_lane_is_elected_once_for_each_loop(way):
+    program = ladder_steps.clocked_outside("v2_ring", 3, ladder.ASKS[way])
+    program.require_clean()
+    places = 2 if "during" in way else 1  # one loop in front, one behind the commit
+    elections = places if "elected" in way else 2 * places  # else each copy has its own
+    assert program.sass().count("ELECT") == elections
+    step = ladder_steps.whole_step(
+        EmulatedGpu(), "v2_ring", 3, Problem(128, 128, 18 * 64), ladder.ASKS[way]
+    )
+    assert 80 < step < 400  # of the emulator's own steps
+
+
+def test_a_whole_step_is_that_of_the_parts_less_their_clocks():
+    for kernel, who in (("v2_ring", "warp 0"), ("v3_specialized", "consumers")):
+        whole = ladder_steps.whole_step(EmulatedGpu(), kernel, 2, Problem(128, 128, 20 * 64))
+        parts = ladder_steps.parts_of_a_step(EmulatedGpu(), kernel, 2, Problem(128, 128, 20 * 64))
+        clocked = sum(parts[f"{part}, {who}"] for part in ladder_steps.MULTIPLIES[kernel])
+        assert 0.5 * clocked < whole < clocked
 
 
 def test_the_warps_are_told_apart():
@@ -344,6 +377,11 @@ def test_the_printed_solution_of_the_depth(capsys):
     assert "enough too" in said(capsys)
     exercises.ring_depth(lambda load, step: ...)
     assert "not answered" in said(capsys)
+    exercises.ring_depth(4)
+    assert "4 is no function" in said(capsys)
+    for nonsense in ("4", [4], 1.78, math.nan, True):
+        exercises.ring_depth(lambda load, step, nonsense=nonsense: nonsense)
+        assert f"{nonsense!r} is no whole number of stages" in said(capsys)
     exercises.ring_depth(lambda load, step: -1)
     assert "a ring has a stage" in said(capsys)
 
@@ -361,11 +399,19 @@ def test_the_printed_solution_of_the_blocks(capsys):
     near = (
         lambda m, n, s, r: 228 * 1024 // (s * (m + n) * 128 + 2048 + 128),
         lambda m, n, s, r: min(65536 // (-(-r // 8) * 1024), 228 * 1024 // (s * (m + n) * 128)),
+        lambda m, n, s, r: min(65536 // (r * 128), 228 * 1024 // (s * (m + n) * 128 + 2176)),
+        lambda m, n, s, r: min(
+            65536 // (-(-r // 8) * 1024), 228 * 1024 // (s * (m + n) * 128 + 1024 + 128)
+        ),
         lambda m, n, s, r: 0,
     )
     for one in near:
         exercises.blocks_that_fit(one)
         assert "not yet" in said(capsys)
+    exercises.blocks_that_fit(3)
+    assert "3 is no function" in said(capsys)
+    exercises.blocks_that_fit(lambda m, n, s, r: "3")
+    assert "'3' is no whole number" in said(capsys)
     exercises.blocks_that_fit(lambda m, n, s, r: ...)
     assert "not answered" in said(capsys)
 
@@ -380,6 +426,8 @@ def test_the_printed_solution_of_the_blocks(capsys):
         ("STAGES", "step + STAGES - 1", "while step 1 multiplies, 3 steps have been asked for"),
         ("STAGES - 1", "step + STAGES - 1", "while step 0 multiplies, 2 steps"),
         ("0", "step + STAGES", "deadlock"),
+        (3, 5, "somebody waits for tiles, or for a release, that nobody sends"),
+        ("STAGES", "step + STAGES + 1", "asked for again while a group reads it"),
         ("STAGES", "nonsense", "does not compile"),
         (None, "step", "not answered"),
     ],

@@ -157,6 +157,12 @@ def test_a_count_that_ptx_does_not_know_is_not_compiled(capsys):
         assert "PTX allows counts from 1" in said(capsys)
 
 
+def test_counts_are_whole_numbers(capsys):
+    for count in ("128", [1], 1.5):
+        exercises.releases(every_thread=count, two_at_once=8, behind_a_barrier=1)
+        assert f"every_thread, count {count!r}: give a whole number" in said(capsys)
+
+
 def test_counts_that_are_missing_are_asked_for(capsys):
     exercises.releases(every_thread=128)
     assert "not answered yet: two_at_once, behind_a_barrier" in said(capsys)
@@ -171,16 +177,28 @@ def test_causes_of_a_standstill(capsys):
     assert "B: 'something else' is none of" in told and "C: not answered yet" in told
     exercises.hung("A")
     assert "124 of 128" in said(capsys)
+    exercises.hung("a ")
+    assert "124 of 128" in said(capsys)
+    exercises.hung("D")
+    assert "'D' is none of the kernels A, B, C" in said(capsys)
+    exercises.causes({"A": " Empty counts  threads"})
+    assert "A: right" in said(capsys)
+    for nonsense in (None, 5, "x"):
+        exercises.causes(nonsense)
+        assert f"{nonsense!r} is no dict" in said(capsys)
 
 
 @pytest.mark.parametrize(
     ("defines", "verdict"),
     [
-        ((128, 160, 3), "right"),
-        ((128, 168, 3), "right"),
-        ((128, 176, 3), "not yet: 1 on an SM"),
+        ((128, 136, 3), "right"),
+        ((128.0, 136, 3), "right"),
+        ((128, 144, 3), "not yet: 1 on an SM"),
+        ((128, 160, 3), "not yet: 1 on an SM: registers allow 1"),
+        ((128, 136.5, 3), "TILE_N=136.5 is no whole number"),
+        ((128, None, 3), "TILE_N=None is no whole number"),
         ((128, 128, 3), "not yet: 128 × 128 loads"),
-        ((128, 160, 2), "not yet: 2 stages"),
+        ((128, 136, 2), "not yet: 2 stages"),
         ((64, 256, 3), "not yet: 1 on an SM"),
         ((100, 128, 3), "a whole number of 64-row instructions"),
         ((128, 248, 3), "not yet"),
@@ -189,6 +207,13 @@ def test_causes_of_a_standstill(capsys):
 def test_a_tile_for_two_blocks(capsys, defines, verdict):
     exercises.two_blocks(**dict(zip(("TILE_M", "TILE_N", "STAGES"), defines, strict=True)))
     assert verdict in said(capsys)
+
+
+def test_registers_leave_one_wider_tile_for_two_blocks():
+    room = {n: fit(compile_kernel(KERNEL, TILE_N=n)) for n in range(136, 176, 8)}
+    assert [n for n, one in room.items() if one.blocks == 2] == [136]
+    assert room[144].by_shared == 2, "it is the registers"
+    assert compile_kernel(KERNEL, TILE_N=136).resources.registers == 162
 
 
 def test_a_tile_needs_all_its_numbers(capsys):

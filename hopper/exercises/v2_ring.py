@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.emulator import EmulatorError, Run
@@ -13,7 +14,22 @@ from hopper.occupancy import fit
 #: The ring of the exercise on asking, and its steps of K.
 STAGES, STEPS = 3, 10
 #: (TILE_M, TILE_N, STAGES) that the exercise on blocks tries.
-_RINGS = ((128, 128, 1), (128, 128, 2), (128, 128, 4), (64, 256, 2), (128, 176, 3))
+_RINGS = (
+    (128, 128, 1),
+    (128, 128, 2),
+    (128, 128, 4),
+    (64, 256, 2),
+    (128, 176, 3),
+    (128, 144, 1),  # 170 registers a thread: rounding them up costs a block
+    (64, 64, 7),  # the system's kilobyte costs a block
+)
+#: What the emulator reports of a ring -> what it may come from.
+HINTS = {
+    "deadlock": "somebody waits for tiles, or for a release, that nobody sends",
+    "fault": "a stage may have been asked for again while its last load was still awaited",
+    "operand-overwritten": "a stage was asked for again while a group reads it",
+    "copy-not-arrived": "a stage was read before its tiles were there",
+}
 
 
 def ring_depth(answer: Callable[[float, float], int | None]) -> None:
@@ -22,16 +38,33 @@ def ring_depth(answer: Callable[[float, float], int | None]) -> None:
     ``load``: cycles from asking for a step's tiles until both are there; ``step``: cycles of a step
     that finds its tiles there.
     """
+    if not callable(answer):
+        print(f"not answered yet: {answer!r} is no function of load and step")
+        return
     for step in (512.0, 700.0, 1100.0):
         for load in (400.0, 700.0, 1536.0, 3300.0):
             got = answer(load, step)
             if got is None or got is Ellipsis:
                 print("not answered yet: return a number of stages")
                 return
+            if not whole(got):
+                print(f"not yet: {got!r} is no whole number of stages")
+                return
             if got != fewest_stages(load, step):
                 print(f"not yet: {_why(load, step, got)}")
                 return
     print("right: for loads shorter and longer than a step, none waits, and no stage is idle")
+
+
+def whole(value: object) -> bool:
+    """Whether an answer is a whole number, of any numeric type."""
+    return isinstance(value, Real) and not isinstance(value, bool) and value == value // 1
+
+
+def with_hint(told: str) -> str:
+    """What the emulator reports of a changed kernel, and what that may come from."""
+    hint = next((words for kind, words in HINTS.items() if f"reports {kind}:" in told), "")
+    return f"{told}; {hint}" if hint else told
 
 
 def fewest_stages(load: float, step: float) -> int:
@@ -54,12 +87,18 @@ def blocks_that_fit(answer: Callable[[int, int, int, int], int | None]) -> None:
 
     ``registers``: of a thread, as compiled. Compiles v2 for each tile and ring that it tries.
     """
+    if not callable(answer):
+        print(f"not answered yet: {answer!r} is no function of tile, stages and registers")
+        return
     for tile_m, tile_n, stages in _RINGS:
         program = compile_kernel("v2_ring", TILE_M=tile_m, TILE_N=tile_n, STAGES=stages)
         used, right = program.resources, fit(program)
         got = answer(tile_m, tile_n, stages, used.registers)
         if got is None or got is Ellipsis:
             print("not answered yet: return a number of blocks")
+            return
+        if not whole(got):
+            print(f"not yet: {got!r} is no whole number of blocks")
             return
         if got != right.blocks:
             bytes_needed = program.facts.shared_bytes + used.static_shared_bytes
@@ -99,7 +138,7 @@ def ask_later(first: str | None, later: str | None) -> None:
             return
         told = broken_in(run) or wrong
         if told:
-            print(f"not yet: {told}")
+            print(f"not yet: {with_hint(told)}")
             return
         runs.append(run)
     late = [told for run in runs for told in [_idle(run)] if told]

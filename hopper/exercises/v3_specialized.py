@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from hopper.compile import Program, compile_cuda, compile_kernel
 from hopper.emulator import Emulator, Run
 from hopper.errors import CompileError
+from hopper.exercises.v2_ring import whole, with_hint
 from hopper.experiments.ladder_runs import SCHEDULES, SMALL, broken_in, launched
 from hopper.experiments.ladder_steps import changed
 from hopper.figures.run_names import Names, warps_in_words
@@ -53,11 +54,14 @@ def releases(**counts: int | None) -> None:
         print(f"not answered yet: {', '.join(missing)}")
         return
     for way in WAYS:
+        if not whole(counts[way]):
+            print(f"not yet: {way}, count {counts[way]!r}: give a whole number")
+            return
         if not 1 <= counts[way] < 1 << 20:  # NVRTC 13.0 does not survive a count of 0
             print(f"not yet: {way}, count {counts[way]}: PTX allows counts from 1 to 2^20 − 1")
             return
     for way, arrives in WAYS.items():
-        told = _released(arrives, counts[way])
+        told = with_hint(_released(arrives, int(counts[way])))
         if told:
             print(f"not yet: {way}, count {counts[way]}: {told}")
             return
@@ -85,7 +89,11 @@ def _compiled(source: str) -> Program:
 
 def hung(letter: str) -> None:
     """Print in what state a kernel of HANGS stands still: who waits, for what, what is missing."""
-    for line in standstill(HANGS[letter]):
+    known = str(letter).strip().upper()
+    if known not in HANGS:
+        print(f"{letter!r} is none of the kernels {', '.join(HANGS)}")
+        return
+    for line in standstill(HANGS[known]):
         print(line)
 
 
@@ -117,9 +125,14 @@ def _waiting(run: Run, program: Program) -> list[str]:
 def causes(answers: Mapping[str, str | None]) -> None:
     """Check letter → cause of a standstill, one of the mistakes that HANGS names."""
     known = sorted(HANGS.values())
+    if not isinstance(answers, Mapping):
+        print(f"not answered yet: {answers!r} is no dict of letter and cause")
+        return
     for letter, right in HANGS.items():
         got = answers.get(letter)
-        if got is None:
+        if isinstance(got, str):
+            got = " ".join(got.lower().split())
+        if got is None or got is Ellipsis:
             print(f"{letter}: not answered yet")
         elif got == right:
             print(f"{letter}: right")
@@ -138,6 +151,11 @@ def two_blocks(**defines: int) -> None:
     if set(defines) != wanted:
         print(f"not answered yet: give {', '.join(sorted(wanted))}")
         return
+    for name, value in defines.items():
+        if not whole(value):
+            print(f"not yet: {name}={value!r} is no whole number")
+            return
+    defines = {name: int(value) for name, value in defines.items()}
     try:
         program = compile_kernel(KERNEL, **defines)
         program.require_clean()

@@ -2,8 +2,9 @@
 
 ``N blocks an SM``: the tensor cores' share and the speed over stages, with exactly so many blocks.
 ``parts of a step``: cycles of each part of the loop. ``asking``: v2 that asks for tiles at another
-place. Each variant is checked before it is timed. Kernels with clocks in their loops, and changed
-loops, are in ``ladder_steps``.
+place. ``a whole step``: cycles of a step, counted by the SM around the unchanged loop, also of v2
+that elects the lane which asks; ``parts of a step, elected``: its parts. Each variant is checked
+before it is timed. Kernels with clocks, and changed loops, are in ``ladder_steps``.
 """
 
 import math
@@ -17,7 +18,16 @@ from hopper.check import check
 from hopper.compile import Program, compile_kernel
 from hopper.errors import HopperError
 from hopper.experiments import Experiment
-from hopper.experiments.ladder_steps import PARTS, asked_during_products, parts_of_a_step
+from hopper.experiments.ladder_steps import (
+    DURING_PRODUCTS,
+    ELECTED,
+    ELECTED_DURING_PRODUCTS,
+    PARTS,
+    Changes,
+    asked_during_products,
+    parts_of_a_step,
+    whole_step,
+)
 from hopper.gemm import Problem, plan
 from hopper.occupancy import shared_bytes_for
 from hopper.samples import median, ratio
@@ -133,6 +143,37 @@ def steps(kernel: str, gpu: Any, program: Program) -> Sweep:
     return over_stages(PARTS, "cycles", found, digits=1)
 
 
+ELECTED_PARTS = f"{PARTS}, elected"
+
+
+def steps_elected(gpu: Any, program: Program) -> Sweep:
+    """The same of v2 whose asking lane is elected."""
+    found = {
+        count: parts_of_a_step(gpu, "v2_ring", count, ONE_EACH, ELECTED) for count in STEP_STAGES
+    }
+    return over_stages(ELECTED_PARTS, "cycles", found, digits=1)
+
+
+WHOLE_STEP = "a whole step"
+WHOLE_STAGES = (2, 3, 4, 5, 6)
+#: Curve -> changes of v2.
+ASKS: dict[str, Changes] = {
+    "as written": (),
+    "elected": ELECTED,
+    "during products": DURING_PRODUCTS,
+    "elected, during products": ELECTED_DURING_PRODUCTS,
+}
+
+
+def whole_steps(kernel: str, ways: Sequence[str], gpu: Any, program: Program) -> Sweep:
+    """Cycles of a K step over stages, counted outside the loop; one block on an SM."""
+    found = {
+        count: {way: whole_step(gpu, kernel, count, ONE_EACH, ASKS[way]) for way in ways}
+        for count in WHOLE_STAGES
+    }
+    return over_stages(WHOLE_STEP, "cycles", found, digits=1)
+
+
 ASKING = "asking"
 ASKING_STAGES = (2, 3, 4, 5, 6)
 
@@ -162,6 +203,8 @@ V2 = (
     ),
     Experiment("v2_ring", PARTS, partial(steps, "v2_ring")),
     Experiment("v2_ring", ASKING, asking),
+    Experiment("v2_ring", ELECTED_PARTS, steps_elected),
+    Experiment("v2_ring", WHOLE_STEP, partial(whole_steps, "v2_ring", tuple(ASKS))),
 )
 V3 = (
     *(
@@ -171,5 +214,8 @@ V3 = (
         for blocks, stages in V3_STAGES.items()
     ),
     Experiment("v3_specialized", PARTS, partial(steps, "v3_specialized")),
+    Experiment(
+        "v3_specialized", WHOLE_STEP, partial(whole_steps, "v3_specialized", ("as written",))
+    ),
 )
 EXPERIMENTS = (*V2, *V3)

@@ -1,10 +1,11 @@
-"""Kernels of the ladder, changed: clocks in their loops, and tiles asked for at another place.
+"""Kernels of the ladder, changed: clocks, and tiles asked for by another lane or at another place.
 
 A change replaces text of the kernel, so what is measured is what the page quotes. The clocks cost
 some cycles themselves; a page that shows their differences shows the step without them as well.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from statistics import median
 from typing import Any
@@ -28,16 +29,21 @@ MULTIPLIES = {
 }
 PRODUCES = ("wait for a free stage", "ask")
 ROOM = 5  # parts a warp has room for
+#: The line in front of the loop that multiplies.
+_LOOP = "#pragma unroll 1  // the PTX stays short enough to read\n"
 
 Changes = tuple[tuple[str, str], ...]
 
-_CLOCKS = r"""
+_CLOCK = r"""
 __device__ inline unsigned clock_now() {
   unsigned now;
   asm volatile("mov.u32 %0, %%clock;" : "=r"(now) :: "memory");
   return now;
 }
-
+"""
+_CLOCKS = (
+    _CLOCK
+    + r"""
 // Cycles between clocks that follow one another, summed over the steps that count.
 struct Parts {
   unsigned sum[ROOM] = {}, before;
@@ -56,6 +62,7 @@ struct Parts {
 };
 
 extern "C" __global__"""
+)
 _COMMON: Changes = (
     ('\nextern "C" __global__', _CLOCKS),
     ("int n, int k) {\n", "int n, int k, unsigned* all) {\n  Parts parts;\n"),
@@ -109,20 +116,26 @@ def changed(kernel: str, changes: Iterable[tuple[str, str]]) -> str:
 
 
 @cache
-def clocked(kernel: str, stages: int) -> Program:
-    """A kernel with clocks between the parts of its loop; it takes one argument more."""
+def clocked(kernel: str, stages: int, before: Changes = ()) -> Program:
+    """A kernel with clocks between the parts of its loop; it takes one argument more.
+
+    ``before``: changes that it gets first.
+    """
     names = {part.upper().replace(" ", "_"): i for i, part in enumerate(MULTIPLIES[kernel])}
     defines = {"STAGES": stages, "SKIPPED": SKIPPED, "ROOM": ROOM, **names}
-    source = changed(kernel, (*_COMMON, *_CLOCKED[kernel]))
+    source = changed(kernel, (*before, *_COMMON, *_CLOCKED[kernel]))
     return compile_cuda(source, kernel, defines=defines)
 
 
-def parts_of_a_step(gpu: Any, kernel: str, stages: int, problem: Problem) -> dict[str, float]:
+def parts_of_a_step(
+    gpu: Any, kernel: str, stages: int, problem: Problem, before: Changes = ()
+) -> dict[str, float]:
     """Cycles of each part of a K step, the median over blocks, by part and who takes it.
 
-    Raises CheckError for a wrong result, HopperError where no step counts.
+    ``before``: changes that the kernel gets first. Raises CheckError for a wrong result,
+    HopperError where no step counts.
     """
-    program = clocked(kernel, stages)
+    program = clocked(kernel, stages, before)
     facts = program.facts
     counted = -(-problem.k // facts.tile_k) - SKIPPED
     if counted < 1:
@@ -130,16 +143,25 @@ def parts_of_a_step(gpu: Any, kernel: str, stages: int, problem: Problem) -> dic
             f"K={problem.k}: the first {SKIPPED} steps do not count; take K > "
             f"{SKIPPED * facts.tile_k}"
         )
+    return by_warp(kernel, _counted(gpu, program, problem, (WARPS[kernel], ROOM)) / counted)
+
+
+def _counted(
+    gpu: Any, program: Program, problem: Problem, each: tuple[int, ...] = ()
+) -> numpy.ndarray:
+    """What a program that takes ``unsigned* all`` as well writes there, (blocks, *each).
+
+    Raises CheckError for a wrong result.
+    """
     a, b = (gpu.array(matrix) for matrix in problem.inputs())
     c = gpu.array(numpy.full((problem.m, problem.n), numpy.nan, "float16"))
     launch = plan(program, a, b, c)
-    shape = (launch.grid[0] * launch.grid[1], WARPS[kernel], ROOM)
-    cycles = gpu.array(numpy.zeros(shape, "uint32"))
+    cycles = gpu.array(numpy.zeros((launch.grid[0] * launch.grid[1], *each), "uint32"))
     for _ in range(2):  # the first one finds cold caches
         args = (*launch.args, cycles)
-        gpu.launch(program, launch.grid, launch.block, args, facts.shared_bytes)
+        gpu.launch(program, launch.grid, launch.block, args, program.facts.shared_bytes)
     check(c, a, b)
-    return by_warp(kernel, gpu.numpy(cycles) / counted)
+    return gpu.numpy(cycles)
 
 
 def by_warp(kernel: str, cycles: numpy.ndarray) -> dict[str, float]:
@@ -162,6 +184,45 @@ def by_warp(kernel: str, cycles: numpy.ndarray) -> dict[str, float]:
     return found
 
 
+# ---- a whole step, without clocks in the loop ---------------------------------------------------
+
+_AROUND: Changes = (
+    ('\nextern "C" __global__', _CLOCK + '\nextern "C" __global__'),
+    ("int n, int k) {\n", "int n, int k, unsigned* all) {\n"),
+    (_LOOP, f"  const unsigned begun = clock_now();\n{_LOOP}"),
+    (
+        "  // [epilogue]\n",
+        "  if (threadIdx.x == 0) all[blockIdx.x + gridDim.x * blockIdx.y] = clock_now() - begun;\n",
+    ),
+)
+
+
+@cache
+def clocked_outside(kernel: str, stages: int, before: Changes = ()) -> Program:
+    """A kernel whose thread 0 notes the cycles of the whole loop; it takes one argument more.
+
+    ``before``: changes that it gets first.
+    """
+    source = changed(kernel, (*before, *_AROUND))
+    return compile_cuda(source, kernel, defines={"STAGES": stages})
+
+
+def whole_step(gpu: Any, kernel: str, stages: int, problem: Problem, before: Changes = ()) -> float:
+    """Cycles of a K step, its loop unchanged: what the second half of K adds, by the step.
+
+    The SM counts, so that no clock rate comes in; start and end of a block cancel. The median over
+    blocks. Raises CheckError for a wrong result.
+    """
+    program = clocked_outside(kernel, stages, before)
+    step = program.facts.tile_k
+    halves = [problem.k // step // 2, problem.k // step]
+    loops = [
+        median(_counted(gpu, program, replace(problem, k=count * step)).ravel().tolist())
+        for count in halves
+    ]
+    return (loops[1] - loops[0]) / (halves[1] - halves[0])
+
+
 # ---- v2, asking at another place ----------------------------------------------------------------
 
 #: v2's loop that asks, from its first line to its last.
@@ -177,6 +238,18 @@ ASKS = """    if (threadIdx.x == 0) {
 """
 
 
+#: v2 whose asking lane is elected: the first warp's, and the compiler knows that it is one.
+_FIRST_WARP: Changes = (
+    (
+        "  int asked = 0;",
+        "  const bool first_warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0) == 0;\n"
+        "  int asked = 0;",
+    ),
+)
+_THREAD_0, _ONE_LANE = "    if (threadIdx.x == 0) {\n#", "    if (first_warp && elect_one()) {\n#"
+ELECTED: Changes = (*_FIRST_WARP, (_THREAD_0, _ONE_LANE))
+
+
 def asking_elsewhere(first: str, later: str) -> Changes:
     """v2 that asks before its loop while ``asked < first``, and behind each commit, ``< later``."""
 
@@ -185,9 +258,16 @@ def asking_elsewhere(first: str, later: str) -> Changes:
             "  // first all stages, then one", ""
         )
 
-    before = "#pragma unroll 1  // the PTX stays short enough to read\n"
     commit = "    wgmma_commit_group();\n"
-    return ((ASKS, ""), (before, asks(first) + before), (commit, commit + asks(later)))
+    return ((ASKS, ""), (_LOOP, asks(first) + _LOOP), (commit, commit + asks(later)))
+
+
+DURING_PRODUCTS: Changes = asking_elsewhere("STAGES", "step + STAGES")
+#: The same, asked by an elected lane.
+ELECTED_DURING_PRODUCTS: Changes = (
+    *_FIRST_WARP,
+    *((old, new.replace(_THREAD_0, _ONE_LANE)) for old, new in DURING_PRODUCTS),
+)
 
 
 @cache
@@ -196,5 +276,5 @@ def asked_during_products(stages: int) -> Program:
 
     ``stages``: two or more, for while a stage is read only others can be filled.
     """
-    source = changed("v2_ring", asking_elsewhere("STAGES", "step + STAGES"))
+    source = changed("v2_ring", DURING_PRODUCTS)
     return compile_cuda(source, "v2_ring", defines={"STAGES": stages})
