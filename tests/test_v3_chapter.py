@@ -71,6 +71,13 @@ def test_the_consumer_releases_behind_its_wait_and_loads_span_products():
     letters = {name: "".join(m.letter for m in lanes[name].marks) for name in lanes}
     assert letters["producer"] == "eTT" * 4 or letters["producer"] == "aTT" * 4
     assert "T" not in letters["consumer"] and letters["consumer"].count("fwwwwwwwwcra") == 4
+    waits = [span for span in lanes["producer"].spans if span.kind == "wait"]
+    assert [span.words for span in waits] == ["waits for empty[0]", "waits for empty[1]"]
+    assert all(moment.words for moment in drawn.model.moments), "a sentence for each step"
+    told = [words for moment in drawn.model.moments for words in moment.words]
+    assert told.count("Warps 0–3 arrive at empty[0].") == 2
+    assert "Warp 0 arrives at empty[0]." not in told
+    assert sum("a" == m.letter for m in lanes["consumer"].marks) == 4
     copies = [span for lane in drawn.model.of("tma") for span in lane.spans]
     groups = [span for lane in drawn.model.of("tensor") for span in lane.spans]
     spanned = [g for g in groups if any(c.begin < g.begin and g.end < c.end for c in copies)]
