@@ -33,27 +33,48 @@ def test_a_step_with_a_group_in_flight_takes_what_the_formula_says(load, product
     assert run.step_time == pytest.approx(max(product, gap, (load + gap) / (stages - 1)))
 
 
-@given(load=times, product=times, gap=st.integers(0, 5).map(float))
-def test_two_consumers_with_two_stages_take_what_the_page_takes_the_load_from(load, product, gap):
-    """The load is long enough that stages are short, and the gap hides behind half a product."""
-    product, load = product + 2 * gap, load + product + 2 * gap
+@given(load=times, product=times, gap=st.integers(0, 5).map(float), stages=st.integers(2, 6))
+def test_two_consumers_take_what_the_formulas_say(load, product, gap, stages):
+    """The gap hides behind half a product."""
+    product += 2 * gap
     four, five = (
-        run_streams(Way(2, in_flight, 2), load=load, product=product, gap=gap, steps=60).step_time
+        run_streams(
+            Way(2, in_flight, stages), load=load, product=product, gap=gap, steps=120
+        ).step_time
         for in_flight in (0, 1)
     )
-    assert four == pytest.approx((load + product + gap) / 2)
-    assert five == pytest.approx(load + gap)
+    assert four == pytest.approx(max(product, (load + product + gap) / stages))
+    assert five == pytest.approx(max(product, (load + gap) / (stages - 1)))
+    assert five >= four - 1e-9, "never faster"
+
+
+@given(load=times, product=times, gap=st.integers(1, 5).map(float), stages=st.integers(2, 6))
+def test_a_group_in_flight_is_faster_exactly_when_the_page_says(load, product, gap, stages):
+    product = max(product, gap)
+    four, five = (
+        run_streams(
+            Way(1, in_flight, stages), load=load, product=product, gap=gap, steps=120
+        ).step_time
+        for in_flight in (0, 1)
+    )
+    assert "return (load + gap) / (count - 1) < product + gap" in PAGE
+    assert (five < four - 1e-9) is ((load + gap) / (stages - 1) < product + gap)
+    if (load + product + gap) / stages > product + gap:
+        assert five > four, "slower where loads limit v4"
 
 
 def test_what_the_pages_figures_show():
-    slow = {"load": 16, "product": 8, "gap": 1, "steps": 80}
-    none, one, two = (
+    assert "slow = dict(load=19, product=8, gap=2)" in PAGE
+    slow = {"load": 19, "product": 8, "gap": 2, "steps": 80}
+    none, one, two, both = (
         [run_streams(Way(*way, stages), **slow).step_time for stages in (2, 3, 4, 5, 6)]
-        for way in ((1, 0), (1, 1), (2, 0))
+        for way in ((1, 0), (1, 1), (2, 0), (2, 1))
     )
-    assert one[0] > none[0], "slower with two stages"
-    assert all(a < b for a, b in zip(one[1:], none[1:], strict=True)), "faster from three on"
+    assert one == both, "a line for two"
+    assert all(a > b for a, b in zip(one[:2], none[:2], strict=True)), "slower with two and three"
+    assert all(a < b for a, b in zip(one[2:], none[2:], strict=True)), "faster from four on"
     assert one[2:] == two[2:] == [8, 8, 8], "and all of the time"
+    assert none[2:] == [10, 10, 10], "four fifths of it"
     groups = run_streams(Way(1, 1, 2), load=12, product=8, gap=1, steps=6).groups
     idle = [b.begin - a.end for a, b in zip(groups, groups[1:], strict=False)]
     assert idle[0] == 0 and all(gap > 1 for gap in idle[1:]), "a gap from the second product on"
@@ -158,6 +179,11 @@ def printed(capsys) -> str:
     return capsys.readouterr().out
 
 
+def exercise_said(answer, capsys) -> str:
+    exercises.step_time(answer)
+    return printed(capsys)
+
+
 def test_the_time_of_a_step(capsys):
     exercises.step_time(lambda load, product, stages: max(product, load / (stages - 1)))
     assert printed(capsys).startswith("right: 24")
@@ -165,6 +191,13 @@ def test_the_time_of_a_step(capsys):
     assert "the model takes" in printed(capsys)
     exercises.step_time(lambda load, product, stages: product)
     assert "a load of 8, a product of 5, 2 stages: your answer is 5" in printed(capsys)
+    assert "which stages are being filled" in exercise_said(
+        lambda load, product, stages: max(product, load / stages), capsys
+    )
+    assert "the product of a step alone takes longer" in exercise_said(
+        lambda load, product, stages: load / (stages - 1), capsys
+    )
+    assert "what is left to wait for" in exercise_said(lambda *_: float("nan"), capsys)
     for nothing in (None, ..., "long"):
         exercises.step_time(lambda *_, answer=nothing: answer)
         assert printed(capsys).startswith("not answered")
@@ -187,6 +220,8 @@ WAIT = "  wgmma_wait_group<0>();\n"
         (WAIT + "  release();\n", "identifier"),
         (WAIT + "  __1__;\n", "not answered"),
         (None, "not answered"),
+        (5, "in a string"),
+        ([1], "in a string"),
     ],
 )
 def test_the_last_release(lines, said, capsys):
@@ -198,13 +233,18 @@ def test_the_last_release(lines, said, capsys):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (("producer", "empty"), "right"),
-        (("consumers", "full"), "who would have to ask"),
-        (("producer", "full"), "not yet: producer and full"),
-        (("nobody", 3), "not yet: nobody and 3"),
-        ((None, "full"), "not answered"),
+        (("full", "empty", 1), "right"),
+        ((" Full", "empty[0]", "step 1"), "right"),
+        (("empty", "empty", 1), "not yet: the consumers and 'empty'"),
+        (("full", "full", 1), "not yet: the producer and 'full'"),
+        (("full", "empty", 0), "about which group is this wait"),
+        ((5, [], "x"), "not yet: the consumers and 5"),
+        ((None, "empty", 1), "not answered"),
+        ((..., ..., ...), "not answered"),
     ],
 )
 def test_who_waits_with_one_stage(answer, said, capsys):
-    exercises.one_stage(*answer)
-    assert said in printed(capsys)
+    consumers, producer, step = answer
+    exercises.one_stage(consumers=consumers, producer=producer, released_in_step=step)
+    out = printed(capsys)
+    assert said in out and out.startswith("right") == (said == "right")

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
+from numbers import Real
+from typing import Any
 
 import numpy
 
@@ -9,6 +11,7 @@ from hopper.check import compare
 from hopper.compile import compile_cuda
 from hopper.emulator import Emulator, EmulatorError
 from hopper.errors import CompileError
+from hopper.exercises.v4_two_consumers import called
 from hopper.figures.streams import Way, run_streams
 from hopper.gemm import Problem, plan
 from hopper.paths import KERNELS
@@ -30,15 +33,24 @@ def step_time(answer: Callable[[float, float, int], float | None]) -> None:
             for stages in (2, 3, 4):
                 way = Way(consumers=1, in_flight=1, stages=stages)
                 run = run_streams(way, load=load, product=product, gap=0, steps=_STEPS)
-                right, got = run.step_time, answer(load, product, stages)
-                if not isinstance(got, int | float):
+                right = run.step_time
+                got, wrong = called(answer, load, product, stages)
+                if wrong:
+                    print(f"not yet: {wrong}")
+                    return
+                if not isinstance(got, Real):
                     print("not answered yet: return a time")
                     return
-                if abs(got - right) > 1e-6 * right:
+                if not abs(got - right) <= 1e-6 * right:  # NaN is not right either
+                    if got < product:
+                        hint = "the product of a step alone takes longer"
+                    elif right > product:
+                        hint = "which stages are being filled while the youngest group runs?"
+                    else:
+                        hint = "every load comes in time here, so what is left to wait for?"
                     print(
                         f"not yet: a load of {load:g}, a product of {product:g}, {stages} stages: "
-                        f"your answer is {got:g}, the model takes {right:g} a step; which stages "
-                        f"are being filled while the youngest group runs?"
+                        f"your answer is {got:g}, the model takes {right:g} a step; {hint}"
                     )
                     return
     print("right: 24 combinations of load, product and stages")
@@ -49,7 +61,13 @@ def last_release(lines: str | None) -> None:
 
     ``lines``: CUDA C++ in the place of the last wait_group.
     """
-    if lines is None or "__1__" in lines:
+    if lines is None or lines is Ellipsis:
+        print("not answered yet: fill the blank")
+        return
+    if not isinstance(lines, str):
+        print(f"not yet: lines of CUDA C++, in a string; this is {lines!r}")
+        return
+    if "__1__" in lines:
         print("not answered yet: fill the blank")
         return
     source = (KERNELS / f"{KERNEL}.cu").read_text(encoding="utf-8")
@@ -115,24 +133,29 @@ def _released(program, steps: int) -> str:
     return ""
 
 
-def one_stage(who: str | None, waits_for: str | None) -> None:
-    """Check why v5 cannot have a single stage: who waits, and for what.
+def one_stage(*, consumers: Any, producer: Any, released_in_step: Any) -> None:
+    """Check why v5 cannot have a single stage: the circle of those who wait.
 
-    ``who``: "producer" or "consumers", the one whose wait must end first; ``waits_for``: "full" or
-    "empty".
+    ``consumers``, ``producer``: "full" or "empty", the barrier for which each waits when nothing
+    goes on; ``released_in_step``: in which step the consumers would release the stage of step 0.
     """
-    if who is None or waits_for is None:
-        print("not answered yet: who waits, and for which barrier")
+    if any(one is None or one is Ellipsis for one in (consumers, producer, released_in_step)):
+        print("not answered yet: two barriers and a step")
         return
-    if (who, waits_for) == ("producer", "empty"):
+    waits = {"the consumers": (consumers, "full"), "the producer": (producer, "empty")}
+    for who, (got, right) in waits.items():
+        word = str(got).strip().lower()
+        if word.partition("[")[0] != right:
+            hint = "have landed" if right == "full" else "may be overwritten"
+            print(f"not yet: {who} and {got!r}: the barrier that says that tiles {hint}")
+            return
+    if str(released_in_step).strip().lower().removeprefix("step").strip() != "1":
         print(
-            "right: the stage is released when the next group has been issued; that group needs "
-            "the next tiles, and the producer waits with them for the stage"
+            f"not yet: step {released_in_step}: behind which wait does the arrival stand, and "
+            f"about which group is this wait?"
         )
-    elif (who, waits_for) == ("consumers", "full"):
-        print(
-            "not yet: they do wait for full, for tiles that nobody asks for; who would have to "
-            "ask, and what does it wait for?"
-        )
-    else:
-        print(f"not yet: {who} and {waits_for}: the producer waits for empty, consumers for full")
+        return
+    print(
+        "right: consumers wait for the tiles of step 1, those for the stage, and the stage for "
+        "consumers that have issued step 1"
+    )

@@ -1,9 +1,10 @@
 """The chapters on v4 and v5: what the order of tiles moves, and what consumers and stages buy.
 
 ``raster hits``, ``raster bytes``: what ncu counts for each width of v4's groups of tiles, in a
-process of its own, which this module is as a command. ``one consumer``, ``two consumers``: speed
-over the number of stages. ``K``: cycles of a launch over K with one tile on each SM and with four,
-from which ``cycles_of`` takes a step of the loop apart from what surrounds it.
+process of its own, which this module is as a command. ``one consumer``, ``two consumers`` and the
+one of ``WIDE``: speed over the number of stages. ``K``: cycles of a launch over K with one tile on
+each SM and with four, from which ``cycles_of`` takes a step of the loop apart from what surrounds
+it.
 
 Each variant is checked before it is timed or profiled.
 """
@@ -112,6 +113,13 @@ def raster_bytes(gpu: Any, program: Program) -> Sweep:
 TILES = {1: {"CONSUMERS": 1, "TILE_M": 128, "TILE_N": 128}, 2: {"TILE_M": 128, "TILE_N": 256}}
 STAGES = {1: (2, 3, 4, 5, 6), 2: (2, 3, 4)}
 NAMES = {1: "one consumer", 2: "two consumers"}
+#: One consumer with the instruction of two, and with more bytes an operation to load.
+WIDE = "one consumer, 64 × 256"
+#: Name of a sweep over stages -> the tile, and the numbers of stages.
+OVER_STAGES: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {
+    **{NAMES[consumers]: (TILES[consumers], STAGES[consumers]) for consumers in TILES},
+    WIDE: ({"CONSUMERS": 1, "TILE_M": 64, "TILE_N": 256}, (3, 4, 5)),
+}
 
 
 def busy(problem: Problem, timed: Timed, sms: int) -> float:
@@ -128,20 +136,21 @@ def clock_of(timed: Timed) -> float:
     return clock
 
 
-def over_stages(kernel: str, consumers: int, gpu: Any, program: Program) -> Sweep:
+def over_stages(kernel: str, name: str, gpu: Any, program: Program) -> Sweep:
     """Percent of cuBLAS, and of the tensor cores' time, over the number of stages."""
     arrays = inputs_on(gpu, HEADLINE)
+    tile, every = OVER_STAGES[name]
     of_peer, share = [], []
-    for stages in STAGES[consumers]:
-        pair = checked_pair(compile_kernel(kernel, STAGES=stages, **TILES[consumers]), *arrays)
+    for stages in every:
+        pair = checked_pair(compile_kernel(kernel, STAGES=stages, **tile), *arrays)
         timed = interleaved(gpu, pair.run, pair.peer)
         of_peer.append(round(100 * ratio(timed.samples_ms, timed.peer_samples_ms), 2))
         share.append(round(busy(HEADLINE, timed, gpu.sm_count), 2))
     return Sweep(
-        NAMES[consumers],
+        name,
         "stages",
         "stages",
-        tuple(map(float, STAGES[consumers])),
+        tuple(map(float, every)),
         "%",
         {"of cuBLAS": tuple(of_peer), "busy": tuple(share)},
     )
@@ -192,12 +201,15 @@ def curve(consumers: int, turns: int) -> str:
 class TileCycles:
     """Cycles of one tile on an SM: ``step`` for each K step, and ``rest``, whatever K is.
 
-    ``product``: of a step, at the tensor cores' peak rate. Not recorded: NaN.
+    ``product``: of a step, at the tensor cores' peak rate. ``step_error``, ``rest_error``: standard
+    errors of the line. Not recorded: NaN.
     """
 
     step: float
     rest: float
     product: float
+    step_error: float = math.nan
+    rest_error: float = math.nan
 
     def share(self, steps: int) -> float:
         """Of the tensor cores' time in use, with so many steps a tile."""
@@ -219,17 +231,18 @@ def cycles_of(found: Curves, consumers: int) -> TileCycles:
     few, many = (found[curve(consumers, turns)] for turns in TURNS)
     tiles = (many - few) / (TURNS[1] - TURNS[0])
     steps = found.x / facts.tile_k
-    step, rest = numpy.polyfit(steps, tiles, 1, w=1 / tiles)  # by relative error
-    return TileCycles(float(step), float(rest), product)
+    (step, rest), variances = numpy.polyfit(steps, tiles, 1, w=1 / tiles, cov=True)
+    errors = numpy.sqrt(numpy.diag(variances))
+    return TileCycles(float(step), float(rest), product, *map(float, errors))
 
 
 EXPERIMENTS = (
     Experiment(V4, HITS, raster_hits),
     Experiment(V4, BYTES, raster_bytes),
     *(
-        Experiment(kernel, NAMES[consumers], partial(over_stages, kernel, consumers))
+        Experiment(kernel, name, partial(over_stages, kernel, name))
         for kernel in (V4, V5)
-        for consumers in TILES
+        for name in OVER_STAGES
     ),
     *(Experiment(kernel, K, partial(over_k, kernel)) for kernel in (V4, V5)),
 )

@@ -56,11 +56,18 @@ def wave_bytes(
 
 
 def raster_patch(
-    widths: tuple[int, int], rows: int, columns: int, running: int, *, wave: int = 0
+    widths: tuple[int, int],
+    rows: int,
+    columns: int,
+    running: int,
+    *,
+    wave: int = 0,
+    tile: tuple[int, int] = (1, 1),
 ) -> Figure:
     """The tiles that run together, for two widths, with the rows of A and columns of B they need.
 
-    ``wave``: which ``running`` blocks. Raises ProblemError for a wave that there is not, and for a
+    ``wave``: which ``running`` blocks. ``tile``: rows and columns of elements, for the shape in
+    which tiles are drawn. Raises ProblemError for a wave that there is not, and for a
     grid that has no room.
     """
     every = waves(rows, columns, running)
@@ -68,7 +75,8 @@ def raster_patch(
         raise ProblemError(f"wave={wave}: there are {len(every)}, from 0 on; choose one of them")
     strip, between = 9, 26
     cell = ((WIDTH - 2 * MARGIN - between) / 2 - strip - 4) / columns
-    if cell < 2 or rows * cell > 600:
+    tall = cell * tile[0] / tile[1]
+    if min(cell, tall) < 2 or rows * tall > 600:
         raise ProblemError(f"{rows} × {columns} tiles do not fit the drawing; use fewer")
     sheet = Canvas()
     top = MARGIN + 50
@@ -80,18 +88,18 @@ def raster_patch(
         sheet.text(left, MARGIN + 4, f"groups of {name}", bold=True, anchor="start", size=BODY)
         sheet.text(left, MARGIN + 25, f"needs {of_a} of A, {of_b} of B", anchor="start")
         corner_x, corner_y = left + strip + 4, top + strip + 4
-        sheet.box(corner_x, corner_y, columns * cell, rows * cell, fill="panel", radius=0)
+        sheet.box(corner_x, corner_y, columns * cell, rows * tall, fill="panel", radius=0)
         tiles = {rasterized(block, rows, columns, width) for block in every[wave]}
         for column in range(columns):
             high = sorted(row for row, where in tiles if where == column)
             for first, last in _runs(high):
                 sheet.box(
-                    corner_x + column * cell, corner_y + first * cell, cell,
-                    (last - first + 1) * cell, fill="accent-soft", stroke="accent", radius=0,
+                    corner_x + column * cell, corner_y + first * tall, cell,
+                    (last - first + 1) * tall, fill="accent-soft", stroke="accent", radius=0,
                     stroke_width=1,
                 )  # fmt: skip
         for first, last in _runs(sorted({row for row, _ in tiles})):
-            sheet.box(left, corner_y + first * cell, strip, (last - first + 1) * cell,
+            sheet.box(left, corner_y + first * tall, strip, (last - first + 1) * tall,
                       fill="warm-soft", stroke="warm", hatch="diagonal", radius=0)  # fmt: skip
         for first, last in _runs(sorted({column for _, column in tiles})):
             sheet.box(corner_x + first * cell, top, (last - first + 1) * cell, strip,
@@ -100,7 +108,7 @@ def raster_patch(
             f"in groups of {name} they need {of_a} rows of tiles of A and {of_b} columns of B"
         )
     return sheet.figure(
-        math.ceil(top + strip + 4 + rows * cell + MARGIN),
+        math.ceil(top + strip + 4 + rows * tall + MARGIN),
         title=f"{len(every[wave])} tiles of C that are computed at the same time",
         alt=(
             f"Twice the {rows} × {columns} tiles of C, with the {len(every[wave])} marked that run "
