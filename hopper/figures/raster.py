@@ -98,6 +98,10 @@ def raster_patch(
                     (last - first + 1) * tall, fill="accent-soft", stroke="accent", radius=0,
                     stroke_width=1,
                 )  # fmt: skip
+        of_a_ends = corner_y + (max(row for row, _ in tiles) + 1) * tall
+        of_b_ends = corner_x + (max(column for _, column in tiles) + 1) * cell
+        sheet.text(left + strip / 2, of_a_ends + 11, "A", bold=True)
+        sheet.text(of_b_ends + 10, top + strip / 2, "B", bold=True)
         for first, last in _runs(sorted({row for row, _ in tiles})):
             sheet.box(left, corner_y + first * tall, strip, (last - first + 1) * tall,
                       fill="warm-soft", stroke="warm", hatch="diagonal", radius=0)  # fmt: skip
@@ -108,13 +112,13 @@ def raster_patch(
             f"in groups of {name} they need {of_a} rows of tiles of A and {of_b} columns of B"
         )
     return sheet.figure(
-        math.ceil(top + strip + 4 + rows * tall + MARGIN),
+        math.ceil(top + strip + 4 + rows * tall + 8 + MARGIN),
         title=f"{len(every[wave])} tiles of C that are computed at the same time",
         alt=(
             f"Twice the {rows} × {columns} tiles of C, with the {len(every[wave])} marked that run "
             f"together. {told[0][0].upper()}{told[0][1:]}; {told[1]}."
         ),
-        caption="Hatched: at the left the rows of A, at the top the columns of B that they need.",
+        caption="At the left the rows of A that they need, at the top the columns of B.",
     )
 
 

@@ -127,7 +127,6 @@ def run_streams(way: Way, *, load: float, product: float, gap: float, steps: int
 
 _KINDS = (("accent-soft", "accent", None), ("warm-soft", "warm", "diagonal"))
 _ROW = 30
-_HALVES = "AB"
 _HEAD = 30
 _BETWEEN = 18
 
@@ -145,8 +144,8 @@ def streams(
 ) -> Figure:
     """The tensor cores under several ways of working, over one axis of time.
 
-    ways   (label, Way): a row each. A product is labelled with its step, and where there are two
-           consumers with A for the first and B for the second, which is hatched.
+    ways   (label, Way): a row each. A product is labelled with its step; those of a second consumer
+           are hatched.
     load, product, gap, steps   as for ``run_streams``
     Raises ProblemError for no ways, and as ``run_streams``.
     """
@@ -171,7 +170,7 @@ def streams(
             width = (group.end - group.begin) * scale
             fill, stroke, hatch = _KINDS[group.consumer]
             sheet.box(x, top + 2, width, _ROW - 4, fill=fill, stroke=stroke, hatch=hatch, radius=3)
-            number = f"{group.step}{_HALVES[group.consumer] * (run.way.consumers > 1)}"
+            number = str(group.step)
             if text_width(number, SMALL) < width:
                 sheet.text(x + width / 2, top + _ROW / 2, number, halo=fill if hatch else None)
         top += _ROW + _BETWEEN
