@@ -155,7 +155,7 @@ def steps_elected(gpu: Any, program: Program) -> Sweep:
 
 
 WHOLE_STEP = "a whole step"
-WHOLE_STAGES = (2, 3, 4, 5, 6)
+WHOLE_STAGES = (2, 3, 4, 6)
 #: Curve -> changes of v2.
 ASKS: dict[str, Changes] = {
     "as written": (),

@@ -146,6 +146,13 @@ def parts_of_a_step(
     return by_warp(kernel, _counted(gpu, program, problem, (WARPS[kernel], ROOM)) / counted)
 
 
+@cache
+def _inputs(gpu: Any, problem: Problem) -> tuple[Any, Any]:
+    """A problem's A and B on the GPU, kept for the next variant."""
+    a, b = problem.inputs()
+    return gpu.array(a), gpu.array(b)
+
+
 def _counted(
     gpu: Any, program: Program, problem: Problem, each: tuple[int, ...] = ()
 ) -> numpy.ndarray:
@@ -153,7 +160,7 @@ def _counted(
 
     Raises CheckError for a wrong result.
     """
-    a, b = (gpu.array(matrix) for matrix in problem.inputs())
+    a, b = _inputs(gpu, problem)
     c = gpu.array(numpy.full((problem.m, problem.n), numpy.nan, "float16"))
     launch = plan(program, a, b, c)
     cycles = gpu.array(numpy.zeros((launch.grid[0] * launch.grid[1], *each), "uint32"))
