@@ -45,7 +45,9 @@ def memory_of(array) -> Memory:
             f"{type(array).__name__}: a kernel reads arrays; pass a CuPy array (or a NumPy one "
             f"where no GPU is needed)"
         )
-    dtype = numpy.dtype(interface["typestr"])
+    # The protocols know NumPy's own types only; bf16 is two bytes of anything to them.
+    own = getattr(array, "dtype", None)
+    dtype = own if isinstance(own, numpy.dtype) else numpy.dtype(interface["typestr"])
     shape = tuple(interface["shape"])
     strides = interface.get("strides") or _c_strides(shape, dtype.itemsize)
     return Memory(interface["data"][0], shape, tuple(strides), dtype, on_gpu)

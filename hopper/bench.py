@@ -5,8 +5,8 @@ outside the timed region. Nothing unchecked is timed.
 
 Burst: launch by launch in turns, for a fraction of a second. Sustained: in turns for a second
 each, of which the second half counts, so that neither lives off the other's cool silicon.
-cuBLAS is ``cupy.matmul(a, b.T, out=c)``: cublasGemmEx with fp32 compute and fp16 output. ``b.T`` is
-a view that CuPy hands to cuBLAS as a transposed operand, without a copy.
+cuBLAS is ``cupy.matmul(a, b.T, out=c)``: cublasGemmEx with fp32 compute and output of the inputs'
+type. ``b.T`` is a view that CuPy hands to cuBLAS as a transposed operand, without a copy.
 """
 
 import math
@@ -21,6 +21,7 @@ from hopper import power, samples
 from hopper.backends import HopperGpu, available
 from hopper.check import check
 from hopper.compile import Program, compile_kernel, nvrtc_version
+from hopper.dtypes import filled_with_nan
 from hopper.errors import ProblemError
 from hopper.gemm import Problem, plan
 from hopper.records import (
@@ -315,7 +316,8 @@ def checked_pair(program: Program, a, b) -> Pair:
     """
     import cupy
 
-    c, peer_c = (cupy.full((a.shape[0], b.shape[0]), cupy.nan, "float16") for _ in range(2))
+    shape = (a.shape[0], b.shape[0])
+    c, peer_c = (filled_with_nan(cupy, shape, program.facts.dtype) for _ in range(2))
     launch = plan(program, a, b, c)
     transposed = b.T
 

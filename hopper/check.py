@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from hopper.arrays import memory_of
+from hopper.dtypes import DTYPES, ELEMENT_TYPES, ElementType, bits_of, widened
 from hopper.errors import CheckError, ProblemError
 
 # Below this many multiplications every element is compared in fp64.
@@ -20,8 +21,6 @@ _FULL_ON_GPU = 2**43
 _BLOCK = 1024  # rows and columns compared at a time, to bound the fp64 copies
 _TILE = 64  # rows of one wgmma: sampled rows include first and last ones of such tiles
 
-HALF_ULP = 2.0**-11  # of fp16, relative
-HALF_SUBNORMAL = 2.0**-25  # half the spacing of fp16 subnormals, absolute
 FP32_ULP = 2.0**-23  # what truncation to 24 significant bits loses at most, relative
 
 
@@ -72,64 +71,75 @@ class Comparison:
 
 def reference_rows(a, b, rows) -> Any:
     """Rows ``rows`` of A·Bᵀ in fp64: exact products, sums rounded at 2^-53. Shape (rows, N)."""
-    return a[rows].astype("float64") @ b.astype("float64").T
+    dtype = a.dtype.name
+    return widened(bits_of(a)[rows], dtype) @ widened(bits_of(b), dtype).T
 
 
-def tolerance(reference, spread, k: int):
-    """How far each fp16 element may lie from the fp64 one: an array like ``reference``.
+def tolerance(reference, spread, k: int, dtype: str = "float16"):
+    """How far each element may lie from the fp64 one: an array like ``reference``.
 
-    2^-11·|ref| + 2^-25: rounding the result to fp16, subnormals included.
+    2^-11·|ref| + 2^-25: rounding the result to fp16, subnormals included; to bf16 it is
+    2^-8·|ref| + 2^-134.
     (k/16 + 1)·2^-23·(8·R + |ref|): each wgmma truncates its sum to 24 bits, where partial sums
     are taken to stay below 8·R + |ref|. ``spread`` is R, the root of Σ a²b² over k, which is
     the typical size of a partial sum of values with random signs.
     """
     size = abs(reference)
-    return HALF_ULP * size + HALF_SUBNORMAL + (k / 16 + 1) * FP32_ULP * (8 * spread + size)
+    return _rounding(size, dtype) + (k / 16 + 1) * FP32_ULP * (8 * spread + size)
+
+
+def _rounding(size, dtype: str):
+    """How far rounding to a type moves values of this size at most."""
+    element = ELEMENT_TYPES[dtype]
+    return element.half_ulp * size + element.half_subnormal
 
 
 def compare(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Comparison:
     """Compare C with A·Bᵀ: like ``check``, but a wrong C is only reported, not raised."""
     m, n, k = _sizes(c, a, b, peer)
-    xp = _module_of(c)
+    xp, dtype = _module_of(c), memory_of(c).dtype.name
+    c, a, b = (bits_of(matrix) for matrix in (c, a, b))
     everything = rows is None and m * n * k <= (_FULL_ON_CPU if xp is numpy else _FULL_ON_GPU)
     chosen = numpy.arange(m) if everything else _sampled(m) if rows is None else _given(rows, m)
 
-    fp64 = _Tally()
+    fp64 = _Tally(ELEMENT_TYPES[dtype])
     for some_rows, columns in _blocks(chosen, n):
-        block_a, block_b = a[xp.asarray(some_rows)].astype("float64"), b[columns].astype("float64")
+        block_a, block_b = (widened(x, dtype) for x in (a[xp.asarray(some_rows)], b[columns]))
         expected = block_a @ block_b.T
         spread = xp.sqrt((block_a**2) @ (block_b**2).T)
-        got = c[xp.asarray(some_rows), columns].astype("float64")
-        fp64.add(got, expected, tolerance(expected, spread, k), some_rows, columns)
+        got = widened(c[xp.asarray(some_rows), columns], dtype)
+        fp64.add(got, expected, tolerance(expected, spread, k, dtype), some_rows, columns)
         # A norm averages, so partial sums count at their typical size.
         usual = (k / 16 + 1) * FP32_ULP * 2 * spread
-        fp64.allow(HALF_ULP * abs(expected) + HALF_SUBNORMAL + usual)
+        fp64.allow(_rounding(abs(expected), dtype) + usual)
     compared = f"{_count(len(chosen), m, n)} against fp64"
 
-    whole = _Tally()
+    whole = _Tally(ELEMENT_TYPES[dtype])
     if peer is not None:
         # R of every element would cost a second product; by Cauchy and Schwarz it is below this.
-        fourth_a, fourth_b = _fourth_moment(a, xp), _fourth_moment(b, xp)
+        fourth_a, fourth_b = (_fourth_moment(matrix, dtype, xp) for matrix in (a, b))
+        peer = bits_of(peer)
         for some_rows, columns in _blocks(numpy.arange(m), n):
             here = slice(int(some_rows[0]), int(some_rows[-1]) + 1)
-            expected = peer[here, columns].astype("float64")
+            expected = widened(peer[here, columns], dtype)
             spread = fourth_a[here, None] * fourth_b[None, columns]
-            got = c[here, columns].astype("float64")
+            got = widened(c[here, columns], dtype)
             # Both may be off by a tolerance.
-            whole.add(got, expected, 2 * tolerance(expected, spread, k), some_rows, columns)
+            allowed = 2 * tolerance(expected, spread, k, dtype)
+            whole.add(got, expected, allowed, some_rows, columns)
         compared += f", {_count(m, m, n)} against the peer with twice the tolerance"
     # Rows outside the sample have no reference, but what was never written is still NaN.
-    unwritten = _Tally()
-    unwritten.mark(xp.isnan(c), numpy.arange(m), 0)
+    unwritten = _Tally(ELEMENT_TYPES[dtype])
+    unwritten.mark(_is_nan(c, dtype, xp), numpy.arange(m), 0)
     return _verdict(fp64, whole, unwritten, compared)
 
 
 def check(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Comparison:
-    """Compare C (M, N) with A (M, K) · B (N, K)ᵀ; NumPy or CuPy arrays, fp16.
+    """Compare C (M, N) with A (M, K) · B (N, K)ᵀ; NumPy or CuPy arrays, all fp16 or all bf16.
 
     Everything in fp64 where that is affordable, else ``rows`` or a sample of them: the first and
-    the last, both edges of some 64-row tiles, and random ones. ``peer``: another fp16 result,
-    such as cuBLAS's, that every element is compared with at twice the tolerance.
+    the last, both edges of some 64-row tiles, and random ones. ``peer``: another result of that
+    type, such as cuBLAS's, that every element is compared with at twice the tolerance.
     NaN never passes; fill C with NaN before the kernel runs, and no forgotten tile does.
     Raises CheckError with the report when C is wrong.
     """
@@ -141,8 +151,9 @@ def check(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Compariso
 
 @dataclass
 class _Tally:
-    """Sums up a comparison block by block."""
+    """Sums up a comparison block by block. ``element``: the type of the result."""
 
+    element: ElementType
     error_squared: float = 0.0
     reference_squared: float = 0.0
     allowed_squared: float = 0.0
@@ -159,7 +170,8 @@ class _Tally:
         error = abs(got - expected)
         # fp16 ends at 65504; from 65520 on, correct rounding gives infinity.
         same_sign = xp.sign(got) == xp.sign(expected)
-        overflows = xp.isinf(got) & same_sign & (abs(expected) + allowed >= 65520)
+        beyond = abs(expected) + allowed >= self.element.overflow
+        overflows = xp.isinf(got) & same_sign & beyond
         error = xp.where(overflows, 0.0, xp.where(xp.isnan(error), xp.inf, error))
         ratio = error / allowed
         self.error_squared += float((error**2).sum())
@@ -215,13 +227,15 @@ def _verdict(fp64: _Tally, whole: _Tally, unwritten: _Tally, compared: str) -> C
 def _sizes(c, a, b, peer) -> tuple[int, int, int]:
     (m, k), (n, _) = a.shape, b.shape
     wanted = {"A": (a, (m, k)), "B": (b, (n, k)), "C": (c, (m, n))}
+    dtype = memory_of(c).dtype.name
+    dtype = dtype if dtype in DTYPES else "float16"
     if peer is not None:
         wanted["the peer"] = (peer, (m, n))
     for name, (array, shape) in wanted.items():
         memory = memory_of(array)
-        if memory.shape != shape or memory.dtype != numpy.float16:
+        if memory.shape != shape or memory.dtype.name != dtype:
             raise ProblemError(
-                f"{name} is {memory.dtype} {memory.shape}: to compare A·Bᵀ it must be float16 "
+                f"{name} is {memory.dtype} {memory.shape}: to compare A·Bᵀ it must be {dtype} "
                 f"{shape}; convert or reshape it"
             )
         if memory.on_gpu != memory_of(c).on_gpu:
@@ -244,11 +258,16 @@ def _host(array) -> numpy.ndarray:
     return array.get() if hasattr(array, "get") else array
 
 
-def _fourth_moment(matrix, xp):
+def _is_nan(c, dtype: str, xp):
+    """Where C, as ``bits_of`` returns it, is NaN."""
+    return (c & 0x7FFF) > 0x7F80 if dtype == "bfloat16" else xp.isnan(c)
+
+
+def _fourth_moment(matrix, dtype: str, xp):
     """(Σ_k x⁴)^¼ of each row, fp64."""
     return xp.concatenate(
         [
-            ((matrix[start : start + _BLOCK].astype("float64") ** 4).sum(axis=1)) ** 0.25
+            (widened(matrix[start : start + _BLOCK], dtype) ** 4).sum(axis=1) ** 0.25
             for start in range(0, len(matrix), _BLOCK)
         ]
     )

@@ -2,17 +2,18 @@
 
 ``cupy.matmul`` refuses such a stream, although cuBLAS itself can be captured (cuBLAS documentation,
 CUDA Graphs Support). So this calls cublasGemmEx directly, with the arguments ``cupy.matmul`` passes
-for fp16: fp32 compute, fp16 output, the default algorithm.
+for fp16 and bf16: fp32 compute, output of the same type, the default algorithm.
 """
 
 import ctypes
 from collections.abc import Callable
 
+from hopper.dtypes import ELEMENT_TYPES
 from hopper.errors import HopperError
 
 # From cublas_api.h and library_types.h.
 TRANSPOSED, AS_STORED = 1, 0
-FLOAT16, COMPUTE_FLOAT32, DEFAULT_ALGORITHM = 2, 68, 99
+COMPUTE_FLOAT32, DEFAULT_ALGORITHM = 68, 99
 # What cuBLAS allocates for itself on Hopper; its own must not be allocated during a capture.
 WORKSPACE_BYTES = 32 * 2**20
 
@@ -44,11 +45,11 @@ class Cublas:
         self._call("cublasDestroy_v2", self._handle)
 
     def product(self, a, b, c) -> Callable[[], None]:
-        """A launch of C (M, N) = A (M, K) · B (N, K)ᵀ; fp16 CuPy arrays, row-major.
+        """A launch of C (M, N) = A (M, K) · B (N, K)ᵀ; CuPy arrays of fp16 or bf16, row-major.
 
         The launch raises HopperError when cuBLAS refuses.
         """
-        (m, k), n = a.shape, b.shape[0]
+        (m, k), n, element = a.shape, b.shape[0], ELEMENT_TYPES[a.dtype.name].cublas
         # cuBLAS thinks in columns, so it computes Cᵀ = B·Aᵀ, and sees A and B transposed.
         arguments = (
             self._handle,
@@ -59,14 +60,14 @@ class Cublas:
             k,
             ctypes.byref(self._one),
             ctypes.c_void_p(b.data.ptr),
-            FLOAT16,
+            element,
             k,
             ctypes.c_void_p(a.data.ptr),
-            FLOAT16,
+            element,
             k,
             ctypes.byref(self._zero),
             ctypes.c_void_p(c.data.ptr),
-            FLOAT16,
+            element,
             n,
             COMPUTE_FLOAT32,
             DEFAULT_ALGORITHM,

@@ -19,12 +19,12 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 @dataclass(frozen=True)
 class LaunchFacts:
-    """How to launch a kernel of the ladder.
+    """How to launch a kernel of the ladder, and on what.
 
     ``tile_m``, ``tile_n``, ``tile_k``: elements of A·Bᵀ one block computes, and of K one stage
     holds. ``stages``: how many (A, B) tile pairs shared memory holds. ``threads``: a block's.
     ``shared_bytes``: dynamic shared memory to pass at launch. ``cluster``: blocks a cluster,
-    1 without clusters.
+    1 without clusters. ``bf16``: 1 where its matrices are bf16, which only such a kernel states.
     """
 
     tile_m: int
@@ -34,6 +34,12 @@ class LaunchFacts:
     threads: int
     shared_bytes: int
     cluster: int
+    bf16: int = 0
+
+    @property
+    def dtype(self) -> str:
+        """The element type of A, B and C."""
+        return "bfloat16" if self.bf16 else "float16"
 
     @property
     def a_box(self) -> tuple[int, int]:
@@ -46,8 +52,8 @@ class LaunchFacts:
         return (self.tile_n, self.tile_k)
 
     def as_dict(self) -> dict[str, int]:
-        """The seven stated facts by name, as a record keeps them."""
-        return asdict(self)
+        """The stated facts by name, as a record keeps them."""
+        return {name: value for name, value in asdict(self).items() if name != "bf16" or value}
 
 
 def entries(ptx: str) -> list[str]:
@@ -74,13 +80,13 @@ def read_launch_facts(ptx: str, kernel: str) -> LaunchFacts:
     """
     stated = stated_facts(ptx)
     names = [field.name for field in fields(LaunchFacts)]
-    missing = [name for name in names if name not in stated]
+    missing = [name for name in names if name not in stated and name != "bf16"]
     if missing:
         raise CompileError(
             f"{kernel} does not state {', '.join(missing)}: a launcher needs every launch fact; "
             f"add LAUNCH_FACT({missing[0]}, value) from launch_facts.cuh to the kernel file"
         )
-    facts = LaunchFacts(**{name: stated[name] for name in names})
+    facts = LaunchFacts(**{name: stated[name] for name in names if name in stated})
     bound = threads_directive(ptx, kernel)
     if bound is not None and bound != facts.threads:
         raise CompileError(

@@ -1,6 +1,6 @@
 """The problem of the ladder, C = A·Bᵀ, its inputs, and how a kernel is launched on it.
 
-A is (M, K), B is (N, K), C is (M, N), all fp16 and row-major; sums are fp32.
+A is (M, K), B is (N, K), C is (M, N), all row-major and of one type, fp16 or bf16; sums are fp32.
 """
 
 import operator
@@ -13,11 +13,11 @@ import numpy
 from hopper.arrays import Memory, memory_of
 from hopper.backends import Backend, backend_of
 from hopper.compile import Program
+from hopper.dtypes import DTYPES, ELEMENT_TYPES, filled_with_nan, numpy_dtype
 from hopper.errors import ProblemError
 from hopper.facts import LaunchFacts
 from hopper.tensormap import TensorMap
 
-DTYPES = ("float16",)
 # Row, column and K indices are 32 bits and run past the matrix by less than one tile.
 _SIZE_MAX = 2**31 - 256
 _GRID_Y_MAX = 65535  # blocks; CUDA C++ Programming Guide, compute capabilities
@@ -96,9 +96,14 @@ class Problem:
     def inputs(self) -> tuple[numpy.ndarray, numpy.ndarray]:
         """A (m, k) and B (n, k) in host memory."""
         random = numpy.random.Generator(numpy.random.PCG64(self.seed))
-        draw = DISTRIBUTIONS[self.distribution]
-        a = draw(random, (self.m, self.k)).astype(self.dtype)
-        return a, draw(random, (self.n, self.k)).astype(self.dtype)
+        draw, dtype = DISTRIBUTIONS[self.distribution], numpy_dtype(self.dtype)
+        a = draw(random, (self.m, self.k)).astype(dtype)
+        return a, draw(random, (self.n, self.k)).astype(dtype)
+
+    @property
+    def defines(self) -> dict[str, int]:
+        """``-D`` names that make a kernel of the ladder one for these inputs."""
+        return dict(ELEMENT_TYPES[self.dtype].defines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +130,15 @@ class Launch:
 def gemm(program: Program, a, b, c=None):
     """C = A·Bᵀ by a kernel of the ladder; returns C without waiting for it.
 
-    ``a`` (M, K) and ``b`` (N, K) are fp16: CuPy arrays run on the Hopper GPU, NumPy arrays in the
-    emulator. A new C is filled with NaN first, so that a tile the kernel forgets is seen at once.
+    ``a`` (M, K) and ``b`` (N, K) are of the type that the kernel was compiled for, fp16 or bf16:
+    CuPy arrays run on the Hopper GPU, NumPy arrays in the emulator. A new C is filled with NaN
+    first, so that a tile the kernel forgets is seen at once.
     Raises ProblemError for arrays that the kernel cannot take, CompileError for a kernel that must
     not be launched, NoHopper for CuPy arrays without a Hopper GPU.
     """
     if c is None:
         m, n, _ = validate_inputs(program.facts, a, b)
-        c = _filled_with_nan(a, (m, n))
+        c = filled_with_nan(_module_of(a), (m, n), program.facts.dtype)
     launch = plan(program, a, b, c)
     launch.run()
     return launch.c
@@ -157,8 +163,8 @@ def plan(program: Program, a, b, c) -> Launch:
 def validate_inputs(facts: LaunchFacts, a, b) -> tuple[int, int, int]:
     """M, N and K of a pair of inputs. Raises ProblemError unless a kernel can take them."""
     memory_a, memory_b = memory_of(a), memory_of(b)
-    _require_matrix("A", memory_a, "(M, K)")
-    _require_matrix("B", memory_b, "(N, K)")
+    _require_matrix("A", memory_a, "(M, K)", facts.dtype)
+    _require_matrix("B", memory_b, "(N, K)", facts.dtype)
     (m, k), (n, k_of_b) = memory_a.shape, memory_b.shape
     if k != k_of_b:
         raise ProblemError(
@@ -180,7 +186,7 @@ def validate(facts: LaunchFacts, a, b, c) -> tuple[int, int, int]:
     """M, N and K of a whole call. Raises ProblemError unless a kernel can take the arrays."""
     m, n, k = validate_inputs(facts, a, b)
     memory_c = memory_of(c)
-    _require_matrix("C", memory_c, "(M, N)")
+    _require_matrix("C", memory_c, "(M, N)", facts.dtype)
     if memory_c.shape != (m, n):
         raise ProblemError(
             f"C is {memory_c.shape}: A {(m, k)} times B {(n, k)} transposed is {(m, n)}; "
@@ -223,12 +229,15 @@ def _require_sizes(m: int, n: int, k: int) -> None:
         )
 
 
-def _require_matrix(name: str, memory: Memory, axes: str) -> None:
-    if memory.dtype.name not in DTYPES:
-        raise ProblemError(
-            f"{name} is {memory.dtype.name}: the kernels read and write {' or '.join(DTYPES)}; "
-            f"convert it with .astype"
-        )
+def _require_matrix(name: str, memory: Memory, axes: str, dtype: str) -> None:
+    found = memory.dtype.name
+    if found != dtype:
+        way = "convert it with .astype"
+        if found == "bfloat16":
+            way += ", or compile a kernel that knows bf16 (v2 and later) with BF16=1"
+        elif found in DTYPES:
+            way += ", or compile the kernel without BF16"
+        raise ProblemError(f"{name} is {found}: this kernel reads and writes {dtype}; {way}")
     if len(memory.shape) != 2:
         raise ProblemError(
             f"{name} has shape {memory.shape}: it is a matrix {axes}; reshape it to two axes"
@@ -248,9 +257,9 @@ def _require_layout(name: str, memory: Memory) -> None:
         )
 
 
-def _filled_with_nan(like, shape: tuple[int, int]):
-    if not memory_of(like).on_gpu:
-        return numpy.full(shape, numpy.nan, "float16")
+def _module_of(array):
+    if not memory_of(array).on_gpu:
+        return numpy
     import cupy
 
-    return cupy.full(shape, numpy.nan, "float16")
+    return cupy

@@ -130,6 +130,191 @@ MUTATIONS = (
         "    __syncthreads();  // every warp's",
         "    // every warp's",
     ),
+    Mutation(
+        "v2_ring",
+        "start not rounded up",
+        "a tile with the 128-byte swizzle starts on a multiple of 1024 bytes, and dynamic shared "
+        "memory starts behind the mbarriers",
+        "dynamic + (-shared_address(dynamic) & 1023)",
+        "dynamic",
+    ),
+    Mutation(
+        "v2_ring",
+        "asked a step early",
+        "a stage may be filled again only when every warp has used what it holds",
+        "asked < step + STAGES",
+        "asked <= step + STAGES",
+    ),
+    Mutation(
+        "v2_ring",
+        "no mbarrier wait",
+        "what TMA wrote is visible only to those who saw the barrier's phase complete",
+        "    mbarrier_wait_parity(&full[stage], step / STAGES % 2);\n",
+        "",
+    ),
+    Mutation(
+        "v2_ring",
+        "phase never flips",
+        "once round the ring, a stage's barrier is in its next phase",
+        "mbarrier_wait_parity(&full[stage], step / STAGES % 2);",
+        "mbarrier_wait_parity(&full[stage], 0);",
+    ),
+    Mutation(
+        "v2_ring",
+        "bytes of A only",
+        "expect_tx announces every byte that will land in the phase",
+        "mbarrier_arrive_expect_tx(&full[stage], sizeof(Stage));",
+        "mbarrier_arrive_expect_tx(&full[stage], sizeof(ring->a));",
+    ),
+    Mutation(
+        "v2_ring",
+        "no trailing barrier",
+        "a stage may be overwritten only when all four warps' reads of it have retired",
+        "    __syncthreads();  // every warp's",
+        "    // every warp's",
+    ),
+    Mutation(
+        "v3_specialized",
+        "producer starts at parity 0",
+        "all stages are free at first: the producer waits for the phase before the first",
+        "unsigned parity = 1;",
+        "unsigned parity = 0;",
+    ),
+    Mutation(
+        "v3_specialized",
+        "no wait for empty",
+        "the producer overwrites a stage only when its consumers have released it",
+        "        mbarrier_wait_parity(&empty[stage], parity);\n",
+        "",
+    ),
+    Mutation(
+        "v3_specialized",
+        "no wait for full",
+        "what TMA wrote is visible only to those who saw the barrier's phase complete",
+        "    mbarrier_wait_parity(&full[stage], parity);\n",
+        "",
+    ),
+    Mutation(
+        "v3_specialized",
+        "phase never flips",
+        "once round the ring, a stage's barrier is in its next phase",
+        "    if (++stage == STAGES) stage = 0, parity ^= 1;\n    // [/multiply]",
+        "    if (++stage == STAGES) stage = 0;\n    // [/multiply]",
+    ),
+    Mutation(
+        "v3_specialized",
+        "bytes of A only",
+        "expect_tx announces every byte that will land in the phase",
+        "mbarrier_arrive_expect_tx(&full[stage], sizeof(Stage));",
+        "mbarrier_arrive_expect_tx(&full[stage], sizeof(ring->a));",
+    ),
+    Mutation(
+        "v3_specialized",
+        "released before wait_group",
+        "a stage is released only when the wgmma that read it have retired",
+        "    wgmma_wait_group<0>();\n    if (lane == 0) mbarrier_arrive(&empty[stage]);",
+        "    if (lane == 0) mbarrier_arrive(&empty[stage]);\n    wgmma_wait_group<0>();",
+    ),
+    Mutation(
+        "v3_specialized",
+        "empty counts one warp",
+        "a stage is free when all four warps have released it: the count says how many",
+        "mbarrier_init(&empty[stage], CONSUMERS * 4);",
+        "mbarrier_init(&empty[stage], 1);",
+    ),
+    Mutation(
+        "v3_specialized",
+        "empty counts threads",
+        "the count of a barrier is of those who arrive, here one lane of each warp",
+        "mbarrier_init(&empty[stage], CONSUMERS * 4);",
+        "mbarrier_init(&empty[stage], CONSUMERS * 128);",
+    ),
+    Mutation(
+        "v3_specialized",
+        "__syncthreads() among consumers",
+        "__syncthreads() waits for every thread of the block, and the producer never comes",
+        "    if (lane == 0) mbarrier_arrive(&empty[stage]);",
+        "    __syncthreads();\n    if (lane == 0) mbarrier_arrive(&empty[stage]);",
+    ),
+    Mutation(
+        "v4_two_consumers",
+        "empty counts one consumer",
+        "a stage is free when both consumers have released it",
+        "mbarrier_init(&empty[stage], CONSUMERS * 4);",
+        "mbarrier_init(&empty[stage], 4);",
+    ),
+    Mutation(
+        "v4_two_consumers",
+        "both take the upper half",
+        "each consumer multiplies rows of its own",
+        "ring[stage].a + warpgroup * ROWS * TILE_K;",
+        "ring[stage].a;",
+    ),
+    Mutation(
+        "v4_two_consumers",
+        "consumers start at parity 1",
+        "no tile is there at first: a consumer waits for the first phase",
+        "Place<STAGES> at{0};",
+        "Place<STAGES> at{1};",
+    ),
+    Mutation(
+        "v4_two_consumers",
+        "one warp gives up registers",
+        "all four warps of a warpgroup execute setmaxnreg",
+        "    setmaxnreg_dec<",
+        "    if (warp == CONSUMERS * 4) setmaxnreg_dec<",
+    ),
+    Mutation(
+        "v4_two_consumers",
+        "nobody gives up registers",
+        "a warpgroup that asks for more registers waits until others have given them up",
+        "    setmaxnreg_dec<",
+        "    // setmaxnreg_dec<",
+    ),
+    Mutation(
+        "v4_two_consumers",
+        "more registers than there are",
+        "a block shares out the registers that it was launched with, and no more",
+        "  setmaxnreg_inc<",
+        "  setmaxnreg_inc<8 + ",
+    ),
+    Mutation(
+        "v5_in_flight",
+        "released while in flight",
+        "a stage is released when the group that read it has retired, which is a step later",
+        "if (lane == 0 && step > 0) mbarrier_arrive(&empty[previous]);",
+        "if (lane == 0) mbarrier_arrive(&empty[stage]);",
+    ),
+    Mutation(
+        "v5_in_flight",
+        "released before wait_group",
+        "only wait_group says that the group before has retired",
+        "    wgmma_wait_group<1>();  // all groups but this one have retired\n"
+        "    if (lane == 0 && step > 0) mbarrier_arrive(&empty[previous]);",
+        "    if (lane == 0 && step > 0) mbarrier_arrive(&empty[previous]);\n"
+        "    wgmma_wait_group<1>();",
+    ),
+    Mutation(
+        "v5_in_flight",
+        "two groups may run",
+        "with two groups in flight the stage of the step before is still being read",
+        "wgmma_wait_group<1>();",
+        "wgmma_wait_group<2>();",
+    ),
+    Mutation(
+        "v5_in_flight",
+        "released in the first step too",
+        "one release for each time that a stage was used",
+        "if (lane == 0 && step > 0)",
+        "if (lane == 0)",
+    ),
+    Mutation(
+        "v5_in_flight",
+        "the last group is not waited for",
+        "a warp may read its accumulators only after wait_group",
+        "  wgmma_wait_group<0>();  // now this one, too\n",
+        "",
+    ),
 )
 
 
@@ -171,29 +356,35 @@ def compile_mutation(mutation: Mutation) -> Program:
 def emulated(mutation: Mutation) -> list[str]:
     """What the emulator reports of a broken kernel: kinds of hazards, in the order found.
 
-    Two tiles of C, three steps along K. Where no rule is broken, whether the result is "right" or a
-    "wrong result".
+    Two tiles of C, and so many steps along K that a ring of stages goes round twice. Where no rule
+    is broken, whether the result is "right" or a "wrong result".
     """
     program = compile_mutation(mutation)
     facts = program.facts
-    problem = Problem(2 * facts.tile_m, facts.tile_n, 3 * facts.tile_k)
+    problem = Problem(2 * facts.tile_m, facts.tile_n, (2 * facts.stages + 1) * facts.tile_k)
     a, b = problem.inputs()
     c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
     maps = TensorMap(a, facts.a_box), TensorMap(b, facts.b_box)
     sizes = [numpy.int32(size) for size in (problem.m, problem.n, problem.k)]
     run = Emulator(on_hazard="collect").launch(
-        program.ptx, program.kernel, (2, 1, 1), (facts.threads, 1, 1), args=(*maps, c, *sizes)
+        program.ptx,
+        program.kernel,
+        (2, 1, 1),
+        (facts.threads, 1, 1),
+        shared_bytes=facts.shared_bytes,
+        args=(*maps, c, *sizes),
     )
     found = list(dict.fromkeys(hazard.kind for hazard in run.hazards))
     return found or ["right" if compare(c, a, b).ok else "wrong result"]
 
 
 def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
-    """What this machine's Hopper GPU returns for a broken kernel: a Trial for each problem.
+    """What this machine's Hopper GPU returns for a broken kernel: a Trial for each problem tried.
 
     A launch is right when every bit equals the unbroken kernel's, else wrong. One that does not
     end within HANG_SECONDS is hung, one that ends its process in another way failed; either
-    takes the rest of that problem's launches with it.
+    takes the rest of that problem's launches with it. Where it was the problem's first launch, the
+    shape's other seeds are not tried: numbers do not decide whether a kernel ends.
     """
     problems = [Problem(*shape, seed=seed) for shape in SHAPES for seed in SEEDS]
     launches: dict[int, list[dict]] = {index: [] for index in range(len(problems))}
@@ -208,8 +399,12 @@ def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
         if len(launches[first]) == LAUNCHES:  # it was the next problem's first launch
             first += 1
         launches[first].append({"verdict": ended, "error": None})
-        first += 1
-    return tuple(_trial(problem, launches[index]) for index, problem in enumerate(problems))
+        first = first + 1 if launches[first][:-1] else (first // len(SEEDS) + 1) * len(SEEDS)
+    return tuple(
+        _trial(problem, launches[index])
+        for index, problem in enumerate(problems)
+        if launches[index]
+    )
 
 
 def _trial(problem: Problem, lines: list[dict]) -> Trial:

@@ -1,6 +1,6 @@
 """What is recorded of each kernel: problems, configurations. The status page and CI ask for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hopper.gemm import Problem
 from hopper.records.store import HEADLINE
@@ -10,7 +10,8 @@ from hopper.records.store import HEADLINE
 class KernelPlan:
     """What is recorded of a kernel.
 
-    ``problems``: timed in burst mode as written; the headline problem in sustained mode too.
+    ``problems``: timed in burst mode as written, or compiled for bf16 where they are; the headline
+    problem in sustained mode too.
     ``configurations``: ``-D`` names of the tuning table, at the headline problem. A kernel that is
     no GEMM has neither; what it shows is in its experiments.
     """
@@ -24,6 +25,11 @@ def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
     return tuple({"TILE_M": m, "TILE_N": n} for m, n in sizes)
 
 
+def each(name: str, *values: int, **others: int) -> tuple[dict[str, int], ...]:
+    """Configurations that set one macro to each of the values, and others to what is given."""
+    return tuple({name: value} | others for value in values)
+
+
 SIZES = (
     HEADLINE,
     Problem(4096, 4096, 4096),
@@ -31,6 +37,17 @@ SIZES = (
     Problem(1024, 1024, 1024),
     Problem(8191, 8189, 8184),  # odd M and N, K no multiple of the tile
     Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
+)
+
+BF16_HEADLINE = replace(HEADLINE, dtype="bfloat16")
+ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
+LARGE_TILES = (
+    *each("RASTER", 0, 1, 2, 4, 8, 16, 32, 64),
+    *each("STAGES", 2, 3, 4),
+    *each("STAGES", 3, 4, TILE_M=128, TILE_N=192),
+    *each("STAGES", 3, 4, TILE_M=256, TILE_N=128),
+    *each("STAGES", 3, 4, TILE_M=256, TILE_N=192),
+    *each("RASTER", 4, 8, 16, TILE_M=256, TILE_N=192),
 )
 
 PLANS: dict[str, KernelPlan] = {
@@ -90,5 +107,37 @@ PLANS: dict[str, KernelPlan] = {
             (192, 128),
             (256, 64),
         ),
+    ),
+    "v2_ring": KernelPlan(
+        problems=(
+            *SIZES,
+            Problem(2304, 2816, 8192),  # 396 tiles: three blocks an SM, if it has two stages
+            BF16_HEADLINE,
+        ),
+        configurations=(
+            *each("STAGES", 1, 2, 3, 4, 5, 6, 7),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=128),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=256),
+            *each("STAGES", 2, 3, 4, TILE_M=128, TILE_N=192),
+        ),
+    ),
+    "v3_specialized": KernelPlan(
+        problems=(
+            *SIZES,
+            Problem(1536, 2816, 8192),  # 264 tiles: two blocks an SM
+            BF16_HEADLINE,
+        ),
+        configurations=(
+            *each("STAGES", 1, 2, 3, 4, 5, 6),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=128),
+            *each("STAGES", 2, 3, 4, TILE_M=64, TILE_N=256),
+            *each("STAGES", 2, 3, 4, TILE_M=128, TILE_N=192),
+        ),
+    ),
+    "v4_two_consumers": KernelPlan(
+        problems=(*SIZES, ONE_WAVE_OF_256, BF16_HEADLINE), configurations=LARGE_TILES
+    ),
+    "v5_in_flight": KernelPlan(
+        problems=(*SIZES, ONE_WAVE_OF_256, BF16_HEADLINE), configurations=LARGE_TILES
     ),
 }

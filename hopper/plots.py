@@ -125,7 +125,7 @@ def bars(
         y = head + index * _ROW
         _text(axes, MARGIN, y + 12, bar.label, size=SMALL, bold=True)
         used = text_width(bar.label, SMALL) * 1.06
-        remark_fits = used + text_width(bar.detail, SMALL) + 18 < room
+        remark_fits = used + text_width(bar.detail, SMALL) + 8 < room
         if bar.value is None:
             _text(axes, MARGIN, y + 26 + _BAR / 2, bar.detail, colour="muted", italic=True)
             continue

@@ -1,6 +1,7 @@
 """Record the book's measurements on a Hopper GPU, into one bundle.
 
     python -m hopper.recording --out FOLDER [--kernel NAME ...] [--parts PART ...] [--minutes N]
+        [--experiment NAME ...]
 
 Each kernel has parts: timing, tuning, counters (under ncu), experiments, chapter (executed as a
 notebook) and, when asked for, mutants. A part is a process of its own with a time limit, so one
@@ -19,7 +20,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +105,13 @@ def each(make: Callable[[Any], Iterator[Entry]], items: Iterable[Any]) -> Iterat
 
 
 def timing(kernel: str, seconds: float) -> Iterator[Entry]:
-    """The kernel as written, on every problem of its plan."""
-    gpu, program = find_hopper(), compile_kernel(kernel)
+    """The kernel as written, or for bf16, on every problem of its plan."""
+    gpu = find_hopper()
 
     def on(problem: Problem) -> Iterator[Entry]:
-        arrays = inputs_on(gpu, problem)
-        for mode in ("burst", "sustained") if problem == HEADLINE else ("burst",):
+        arrays, program = inputs_on(gpu, problem), compile_kernel(kernel, **problem.defines)
+        headline = replace(problem, dtype=HEADLINE.dtype) == HEADLINE
+        for mode in ("burst", "sustained") if headline else ("burst",):
             yield timed_entry(gpu, program, problem, mode, own=False, arrays=arrays)
 
     yield from each(on, PLANS[kernel].problems)
@@ -223,8 +226,8 @@ def launch(kernel: str) -> None:
     cupy.cuda.runtime.profilerStop()
 
 
-def experiments(kernel: str, seconds: float) -> Iterator[Entry]:
-    """The kernel's experiments, each a sweep or a probe."""
+def experiments(kernel: str, seconds: float, only: Sequence[str] = ()) -> Iterator[Entry]:
+    """The kernel's experiments, each a sweep or a probe; those of ``only`` where it names some."""
     gpu, program = find_hopper(), compile_kernel(kernel)
 
     def of(one: Experiment) -> Iterator[Entry]:
@@ -236,7 +239,7 @@ def experiments(kernel: str, seconds: float) -> Iterator[Entry]:
         kind = "sweep" if isinstance(data, Sweep) else "probe"
         yield Entry(kernel, kind, identity_of(program), provenance, data)
 
-    yield from each(of, experiments_of(kernel))
+    yield from each(of, [one for one in experiments_of(kernel) if not only or one.name in only])
 
 
 def chapter(kernel: str, seconds: float) -> Iterator[Entry]:
@@ -295,10 +298,11 @@ PARTS: dict[str, Callable[[str, float], Iterator[Entry]]] = {
 # One part in its process: entries go to a file, which is written again after each.
 
 
-def run_part(part: str, kernel: str, path: Path, seconds: float) -> None:
+def run_part(part: str, kernel: str, path: Path, seconds: float, only: Sequence[str] = ()) -> None:
     """Do a part here, and keep its entries in ``path`` as they come."""
     entries: list[Entry] = []
-    for entry in PARTS[part](kernel, seconds):
+    make = partial(experiments, only=only) if part == "experiments" else PARTS[part]
+    for entry in make(kernel, seconds):
         entries.append(entry)
         say(f"  {describe(entry)}")
         write_entries(entries, path)
@@ -334,12 +338,13 @@ def describe(entry: Entry) -> str:
 
 @dataclass
 class Bundle:
-    """One recording: where it goes, how long it may take, what failed."""
+    """One recording: where it goes, how long it may take, what failed, which experiments."""
 
     out: Path
     gpu: str
     deadline: float
     failures: list[str]
+    only: Sequence[str] = ()
 
     def record(self, kernel: str, parts: Iterable[str]) -> None:
         """Record the parts of one kernel, and write its file of the bundle after each."""
@@ -364,7 +369,7 @@ class Bundle:
             self.results_with(kernel, so_far, results)
             path = Path(folder) / "entries.json"
             try:
-                status = start_part(part, kernel, path, seconds, results)
+                status = start_part(part, kernel, path, seconds, results, self.only)
                 if status:
                     self.failures.append(f"{kernel} {part}: exit status {status}, see above")
             except subprocess.TimeoutExpired:
@@ -388,10 +393,12 @@ class Bundle:
             write_record(Record(kernel, self.gpu, replaced(old, so_far)), path)
 
 
-def start_part(part: str, kernel: str, path: Path, seconds: float, results: Path) -> int:
+def start_part(
+    part: str, kernel: str, path: Path, seconds: float, results: Path, only: Sequence[str] = ()
+) -> int:
     """Start ``run_part`` in a process of its own and wait; returns its exit status."""
     command = [sys.executable, "-m", "hopper.recording", "part", part, kernel, str(path)]
-    command += [str(seconds - RESERVE_SECONDS)]
+    command += [str(seconds - RESERVE_SECONDS), *only]
     return run_group(
         command,
         timeout=seconds,
@@ -409,16 +416,25 @@ def pinned_nvrtc() -> str | None:
     return found[1] if found else None
 
 
-def record(out: Path, kernels: list[str], parts: list[str], minutes: float) -> int:
+def record(
+    out: Path, kernels: list[str], parts: list[str], minutes: float, only: Sequence[str] = ()
+) -> int:
     """Record ``parts`` of ``kernels`` into ``out``. Returns the exit status.
 
-    Raises RecordError for a changed tree and NoHopper without a GPU, before anything runs.
+    ``only``: names of the experiments to run, where not all. Raises RecordError for a changed tree
+    or an experiment that none of the kernels has, and NoHopper without a GPU, before anything runs.
     """
+    known = {one.name for kernel in kernels for one in experiments_of(kernel)}
+    if unknown := [name for name in only if name not in known]:
+        raise RecordError(
+            f"experiment {unknown[0]!r}: these kernels have {', '.join(sorted(known)) or 'none'}; "
+            f"name one of them"
+        )
     commit = source().commit
     out.mkdir(parents=True, exist_ok=True)
     gpu = find_hopper()
     say(f"commit {commit[:10]} on {gpu.gpu}, {gpu.sm_count} SMs, NVRTC {nvrtc_version()}")
-    bundle = Bundle(out, gpu.gpu, time.monotonic() + 60 * minutes, [])
+    bundle = Bundle(out, gpu.gpu, time.monotonic() + 60 * minutes, [], only)
     if pinned_nvrtc() not in (None, nvrtc_version()):
         bundle.failures.append(
             f"NVRTC here is {nvrtc_version()} and requirements.txt pins {pinned_nvrtc()}: the "
@@ -439,8 +455,8 @@ def main(arguments: list[str]) -> int:
     """The command line. ``part`` and ``launch`` are what the recorder starts itself."""
     try:
         match arguments:
-            case ["part", part, kernel, path, seconds]:
-                run_part(part, kernel, Path(path), float(seconds))
+            case ["part", part, kernel, path, seconds, *only]:
+                run_part(part, kernel, Path(path), float(seconds), only)
                 return 0
             case ["launch", kernel]:
                 launch(kernel)
@@ -450,8 +466,10 @@ def main(arguments: list[str]) -> int:
         parser.add_argument("--kernel", nargs="+", choices=kernel_names(), default=kernel_names())
         parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=DEFAULT_PARTS)
         parser.add_argument("--minutes", type=float, default=9, help="time limit of the whole")
+        parser.add_argument("--experiment", nargs="+", default=(), help="these only, not all")
         given = parser.parse_args(arguments)
-        return record(given.out, given.kernel, list(given.parts), given.minutes)
+        parts = list(given.parts)
+        return record(given.out, given.kernel, parts, given.minutes, given.experiment)
     except HopperError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return 1

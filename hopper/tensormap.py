@@ -28,7 +28,7 @@ _DATA_TYPE = {
     "float64": 8,
     "bfloat16": 9,
 }
-# Types that NumPy has not: arrays of these bits can be called by this name.
+# Types that NumPy has not (ml_dtypes has): arrays of these bits can be called by this name too.
 _BITS_OF = {"bfloat16": "uint16"}
 _FLOATING = ("float16", "float32", "float64", "bfloat16")
 _SWIZZLE = {0: 0, 32: 1, 64: 2, 128: 3}  # bytes of the span -> CUtensorMapSwizzle

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopper.check import HALF_ULP, check, compare, reference_rows, tolerance
+from hopper.check import check, compare, reference_rows, tolerance
+from hopper.dtypes import ELEMENT_TYPES
 from hopper.errors import CheckError, ProblemError
 from hopper.gemm import Problem
 
@@ -97,6 +98,42 @@ def test_an_overflow_to_infinity_is_right_where_the_sum_is_too_large():
     assert not compare(c, a, b / 8).ok
 
 
+def bf16_product(shape: tuple[int, int, int]) -> tuple[numpy.ndarray, ...]:
+    """A, B and their product in bf16, rounded once."""
+    a, b = Problem(*shape, dtype="bfloat16").inputs()
+    return a, b, reference_rows(a, b, slice(None)).astype(a.dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bf16_has_a_tolerance_of_its_own(shape):
+    a, b, c = bf16_product(shape)
+    found = check(c, a, b, peer=c.copy())
+    assert found.max_error <= numpy.abs(c.astype(float)).max() * 2.0**-8
+    with pytest.raises(ProblemError, match="C is float16 .*|A is bfloat16 .*must be float16"):
+        check(c.astype("float16"), a, b)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, numpy.nan])
+def test_one_wrong_element_of_bf16_is_found(wrong):
+    a, b, c = bf16_product((63, 65, 64))
+    # As little off as the type can be: two steps, where one is rounding.
+    c[40, 31] = wrong if wrong != 1 else c[40, 31] * (1 + 2.0**-6)
+    found = compare(c, a, b)
+    assert (found.ok, found.wrong) == (False, 1)
+    assert found.where == "rows 40–40, columns 31–31"
+
+
+def test_bf16_overflows_where_fp16_long_has():
+    a, b, c = bf16_product((2, 2, 8))
+    a[...], b[...] = 2.0**60, 2.0**60
+    c[...] = 2.0**123
+    assert check(c, a, b).ok
+    c[0, 0] = numpy.inf
+    assert not compare(c, a, b).ok
+    a[...], b[...], c[...] = 2.0**64, 2.0**64, numpy.inf
+    assert check(c, a, b).ok
+
+
 # ---- wrong results fail -------------------------------------------------------------------------
 
 
@@ -183,7 +220,7 @@ def test_errors_within_every_tolerance_but_all_of_one_sign_are_found_by_the_norm
     a, b = Problem(16, 16, 32768).inputs()
     expected = reference_rows(a, b, slice(None))
     spread = numpy.sqrt(reference_rows(a**2, b**2, slice(None)))
-    slack = tolerance(expected, spread, 32768) - HALF_ULP * abs(expected)
+    slack = tolerance(expected, spread, 32768) - ELEMENT_TYPES["float16"].half_ulp * abs(expected)
     found = compare((expected + 0.9 * slack).astype(numpy.float16), a, b)
     assert found.wrong == 0
     assert found.relative_norm > found.norm_limit

@@ -251,7 +251,7 @@ def test_functions_inlined_into_inlined_functions_lead_back_to_the_kernels_own_l
     place, inside, callers = lines.split(convert.line)
     assert "store_pair(c, m, n" in lines.text(place) and not callers
     assert [Path(inner.file).name for inner in inside] == ["half.cuh", "store_pair.cuh"]
-    assert "pack_half2" in lines.text(inside[1])
+    assert "kPack" in lines.text(inside[1])
 
 
 # ---- what cannot be checked: exit status 2 ------------------------------------------------------

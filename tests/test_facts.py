@@ -30,6 +30,13 @@ def test_every_stated_fact_is_read_back():
     assert facts.b_box == (64, 32)
 
 
+def test_a_kernel_for_bf16_says_so():
+    stated = STATED | {"bf16": 1}
+    facts = read_launch_facts(ptx(stated), "demo")
+    assert (facts.dtype, facts.as_dict()) == ("bfloat16", stated)
+    assert read_launch_facts(ptx(STATED), "demo").dtype == "float16"
+
+
 def test_a_zero_is_printed_without_an_initialiser_and_still_stated():
     assert stated_facts(ptx({"shared_bytes": 0})) == {"shared_bytes": 0}
 

@@ -6,12 +6,14 @@ import pytest
 from hopper import backends
 from hopper.check import check
 from hopper.compile import compile_cuda, compile_kernel
+from hopper.dtypes import numpy_dtype
 from hopper.errors import CompileError, NoHopper, ProblemError
 from hopper.gemm import DISTRIBUTIONS, Problem, gemm, plan, validate
 from hopper.paths import KERNELS
 
 # The package exports the function of the same name.
 module = importlib.import_module("hopper.gemm")
+BF16 = numpy_dtype("bfloat16")
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +116,8 @@ A, B, C = arrays(64, 32, 16)
     [
         (A.astype("float32"), B, C, "A is float32: .*float16; convert it"),
         (A, B.view("uint16"), C, "B is uint16"),
+        (A.astype(BF16), B, C, "A is bfloat16: .*float16; .*with BF16=1"),
+        (A, B, C.astype(BF16), "C is bfloat16: .*float16"),
         (A, B, C.astype("float64"), "C is float64"),
         (A[0], B, C, r"A has shape \(16,\): it is a matrix \(M, K\)"),
         (A, B[None], C, r"B has shape \(1, 32, 16\): it is a matrix \(N, K\)"),

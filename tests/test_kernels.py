@@ -63,6 +63,38 @@ CONFIGURATIONS = {
         {"TILE_M": 128, "TILE_N": 64},
         {"TILE_M": 192, "TILE_N": 64},
     ],
+    "v2_ring": [
+        {},
+        {"BF16": 1},
+        {"STAGES": 1},
+        {"STAGES": 7},
+        {"TILE_M": 64, "TILE_N": 256, "STAGES": 3},
+    ],
+    "v3_specialized": [
+        {},
+        {"BF16": 1},
+        {"STAGES": 1},
+        {"STAGES": 6},
+        {"TILE_M": 64, "TILE_N": 256, "STAGES": 2},
+    ],
+    "v4_two_consumers": [
+        {},
+        {"BF16": 1},
+        {"STAGES": 1},
+        {"RASTER": 0},
+        {"RASTER": 1},
+        {"TILE_M": 256, "TILE_N": 128},
+        {"TILE_M": 256, "TILE_N": 192},
+    ],
+    "v5_in_flight": [
+        {},
+        {"BF16": 1},
+        {"STAGES": 2},
+        {"RASTER": 0},
+        {"RASTER": 1},
+        {"TILE_M": 256, "TILE_N": 128},
+        {"TILE_M": 256, "TILE_N": 192},
+    ],
 }
 # Instructions without which a kernel is not what its chapter says.
 EXPECTED = {
@@ -83,10 +115,14 @@ EXPECTED = {
     "store_tile": ["STSM", "LDS", "STG", "CS2R"],
     "v0_mma_sync": ["HMMA", "LDSM", "UTMALDG", "SYNCS"],
     "v1_wgmma": ["HGMMA", "UTMALDG", "SYNCS"],
+    "v2_ring": ["HGMMA", "UTMALDG", "SYNCS", "BAR.SYNC"],
+    "v3_specialized": ["HGMMA", "UTMALDG", "SYNCS", "ELECT"],
+    "v4_two_consumers": ["HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"],
+    "v5_in_flight": ["HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"],
 }
 WGMMA_DEPTH = 16  # of K, for 16-bit types
 # Warpgroups that bring tiles and multiply nothing.
-PRODUCERS = {"protocol_loop": 1}
+PRODUCERS = {"protocol_loop": 1, "v4_two_consumers": 1, "v5_in_flight": 1}
 
 every_kernel = pytest.mark.parametrize("kernel", kernel_names())
 every_configuration = pytest.mark.parametrize(
@@ -369,8 +405,9 @@ def gpu():
 def test_a_kernel_agrees_with_cublas_and_fp64(gpu, kernel, defines, shape):
     import cupy
 
-    a, b = (gpu.array(matrix) for matrix in Problem(*shape).inputs())
-    c = gemm(compile_kernel(kernel, **defines), a, b)
+    program = compile_kernel(kernel, **defines)
+    a, b = (gpu.array(matrix) for matrix in Problem(*shape, program.facts.dtype).inputs())
+    c = gemm(program, a, b)
     found = check(c, a, b, peer=cupy.matmul(a, b.T))
     assert found.ok and "against fp64" in found.compared and "against the peer" in found.compared
 

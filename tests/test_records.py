@@ -30,6 +30,7 @@ from hopper import (
 )
 from hopper.check import Worst, check, reference_rows
 from hopper.errors import CompileError, HopperError, RecordError
+from hopper.experiments import experiments_of
 from hopper.gemm import Problem
 from hopper.mutants import mutations
 from hopper.plans import KernelPlan
@@ -495,6 +496,26 @@ def test_a_quantity_by_name(results, name, value, unit):
     assert found.value == pytest.approx(value)
     assert found.unit == unit
     assert found.source == "recorded on an NVIDIA H200, 2026-01-31, commit 0123456789"
+
+
+def test_bf16_has_names_of_its_own():
+    wide = dataclasses.replace(HEADLINE, dtype="bfloat16")
+    compiled = dataclasses.replace(identity(), defines={"BF16": 1})
+    told = [
+        entry(timing()),
+        dataclasses.replace(entry(timing(wide, ms=4.0)), identity=compiled),
+        dataclasses.replace(entry(timing(wide, "sustained", ms=5.0)), identity=compiled),
+        # A configuration of its own has no name of its own.
+        dataclasses.replace(
+            entry(timing(wide, ms=77.0)),
+            identity=dataclasses.replace(identity(), defines={"BF16": 1, "STAGES": 2}),
+        ),
+    ]
+    for entries in (told, told[::-1]):
+        found = {name: one.value for name, (one, _) in records.named_quantities(entries).items()}
+        assert (found["ms"], found["bf16 ms"], found["bf16 sustained ms"]) == (2.0, 4.0, 5.0)
+    with pytest.raises(NoRecording):
+        records.quantity("v5_in_flight bf16 4096 sustained ratio low", gpu="none")
 
 
 def test_every_listed_quantity_can_be_asked_for(results):
@@ -973,7 +994,7 @@ def recorder(monkeypatch, results, tmp_path):
     plays: dict[str, object] = {}
     seen: list[dict[str, float]] = []
 
-    def start(part, kernel, path, seconds, folder):
+    def start(part, kernel, path, seconds, folder, only):
         monkeypatch.setenv("HOPPER_RESULTS", str(folder))
         try:
             seen.append({n: q.value for n, q in records.quantities(kernel).items()})
@@ -1076,6 +1097,20 @@ def test_a_broken_kernel_becomes_an_entry(monkeypatch):
     assert [one.data.name for one in found] == [one.name for one in mutations(KERNEL)]
     assert any(one.data.messages for one in found)  # the compiler notices at least one of them
     assert {records.freshness(one) for one in found} == {"fresh"}
+
+
+def test_some_experiments_can_be_recorded_without_the_others(monkeypatch, tmp_path):
+    names = [one.name for one in experiments_of("ceiling")]
+    monkeypatch.setattr(recording, "find_hopper", lambda: None)
+    monkeypatch.setattr(recording, "each", lambda make, items: [one.name for one in items])
+    assert list(recording.experiments("ceiling", 60)) == names and len(names) > 1
+    assert list(recording.experiments("ceiling", 60, only=names[1:2])) == names[1:2]
+
+
+def test_an_experiment_that_nobody_has_is_refused_before_anything_runs(recorder):
+    with pytest.raises(RecordError, match="experiment 'speeed': these kernels have"):
+        recording.record(recorder.out, [KERNEL], ["experiments"], 9, ["speeed"])
+    assert not recorder.out.exists()
 
 
 def test_entries_cross_between_processes(tmp_path):

@@ -2,6 +2,7 @@ import numpy
 import pytest
 
 import hopper.tensormap
+from hopper.dtypes import numpy_dtype
 from hopper.errors import HopperError, NoHopper, ProblemError
 from hopper.tensormap import TensorMap
 
@@ -73,6 +74,11 @@ def test_the_driver_is_told_of_another_element_and_of_the_fill(driver, device_ar
     assert driver.asked["dtype"] == 9
     assert driver.asked["interleave, swizzle, l2, fill"] == [0, 3, 2, 1]
     assert TensorMap(bits, (128, 64)).element_type == "uint16"
+
+
+def test_an_array_of_bf16_is_told_by_its_dtype():
+    array = numpy.zeros((300, 72), numpy_dtype("bfloat16"))
+    assert TensorMap(array, (128, 64), fill="nan").element_type == "bfloat16"
 
 
 def test_a_refusal_of_the_driver_is_reported(driver, device_array):

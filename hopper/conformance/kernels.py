@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
+from types import MappingProxyType
 
 import numpy
 
 from hopper.conformance import Case, Tiled, blank
+from hopper.emulator.launch_values import to_bfloat16
 from hopper.experiments.descriptors import ROWS, Reader, tile_shape, usual_descriptors
 from hopper.experiments.shared_reads import column, mode_arguments
 from hopper.experiments.tma_launches import REDUCTIONS, Ring, random_words, whole_numbers
@@ -20,10 +23,29 @@ TILE_K = 64
 SHAPES = ((128, 128, 64), (256, 384, 320), (200, 391, 136), (1, 1, 8), (129, 257, 72))
 TILES = ((128, 128), (64, 256), (256, 64))
 ONE_N = (8, 16, 40, 128, 256)
+#: Threads of the kernels that have a ring of stages.
+RINGS = {"v2_ring": 128, "v3_specialized": 160, "v4_two_consumers": 384, "v5_in_flight": 384}
+#: What is asked of them: one warpgroup multiplies, or two. A step, fewer steps than stages, and
+#: more; sixteen steps, eight times round two stages; a single stage.
+ONE_WARPGROUP = (
+    *(({"TILE_M": 128, "TILE_N": 128, "STAGES": 4}, shape) for shape in SHAPES),
+    ({"TILE_M": 64, "TILE_N": 72, "STAGES": 2}, (130, 150, 1000)),
+    ({"TILE_M": 64, "TILE_N": 256, "STAGES": 1}, (70, 260, 200)),
+    ({"TILE_M": 128, "TILE_N": 128, "STAGES": 4, "BF16": 1}, (129, 257, 328)),
+)
+#: Here the last group of rows of tiles is as high as the others, or a row lower.
+TWO_WARPGROUPS = (
+    *(({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2}, shape) for shape in SHAPES),
+    ({"TILE_M": 128, "TILE_N": 72, "STAGES": 2, "RASTER": 2}, (300, 150, 1000)),
+    ({"TILE_M": 256, "TILE_N": 192, "STAGES": 3, "RASTER": 1}, (300, 200, 520)),
+    ({"TILE_M": 128, "TILE_N": 64, "STAGES": 3, "RASTER": 0}, (200, 150, 264)),
+    ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2, "BF16": 1}, (129, 257, 328)),
+)
 
 
-def _product(problem: Problem, tile: tuple[int, int]) -> list:
-    a, b = problem.inputs()
+def _product(problem: Problem, tile: tuple[int, int], bf16: bool = False) -> list:
+    """``bf16``: its bits in place of fp16; both are words of 16 bits to TMA and to the host."""
+    a, b = (to_bfloat16(x).view("float16") if bf16 else x for x in problem.inputs())
     maps = [Tiled(matrix, (rows, TILE_K)) for matrix, rows in zip((a, b), tile, strict=True)]
     sizes = [numpy.int32(size) for size in (problem.m, problem.n, problem.k)]
     return [*maps, blank((problem.m, problem.n), numpy.float16), *sizes]
@@ -39,6 +61,23 @@ def _gemm(kernel: str, shape: tuple[int, int, int], tile: tuple[int, int], input
         (2,),
         grid=(-(-problem.m // tile[0]), -(-problem.n // tile[1]), 1),
         defines={"TILE_M": tile[0], "TILE_N": tile[1]},
+    )
+
+
+def _ring(kernel: str, defines: Mapping[str, int], shape: tuple[int, int, int]) -> Case:
+    tile = (defines["TILE_M"], defines["TILE_N"])
+    problem = Problem(*shape, seed=sum(shape))
+    configured = ".".join(str(value) for value in defines.values())
+    return Case(
+        f"{kernel}.{configured}.{'x'.join(map(str, shape))}",
+        f"{kernel}.cu",
+        kernel,
+        partial(_product, problem, tile, "BF16" in defines),
+        (2,),
+        grid=(-(-problem.m // tile[0]), -(-problem.n // tile[1]), 1),
+        block=(RINGS[kernel], 1, 1),
+        shared_bytes=defines["STAGES"] * sum(tile) * TILE_K * 2 + 1024,
+        defines=MappingProxyType(defines),
     )
 
 
@@ -239,5 +278,10 @@ CASES = (
     *(
         _gemm(kernel, SHAPES[2], tile, "normal")
         for kernel, tile in product(("v0_mma_sync", "v1_wgmma"), TILES[1:])
+    ),
+    *(
+        _ring(kernel, defines, shape)
+        for kernel, threads in RINGS.items()
+        for defines, shape in (TWO_WARPGROUPS if threads > 256 else ONE_WARPGROUP)
     ),
 )  # fmt: skip

@@ -12,13 +12,20 @@ from .protocol import freed, halved, keep_the_rules, two_in_flight
 from .tma_mbarrier import counts, in_flight, parities, two_loads
 from .v0_mma_sync import instructions, ldmatrix_b
 from .v1_wgmma import descriptor, fragment
+from .v2_ring import ask_later, blocks_that_fit, ring_depth
+from .v3_specialized import causes, hung, releases, two_blocks
+from .v4_two_consumers import three_consumers, tile_of_block, traded
+from .v5_in_flight import last_release, one_stage, step_time
 from .warpgroup import k_loop
 
 __all__ = [
     "a_bytes",
     "acceptance",
+    "ask_later",
+    "blocks_that_fit",
     "broken_rules",
     "byte_offset",
+    "causes",
     "compose_by_hand",
     "copy_layout",
     "core_matrix_layout",
@@ -30,20 +37,30 @@ __all__ = [
     "freed",
     "fused_sum",
     "halved",
+    "hung",
     "in_flight",
     "instructions",
     "k_loop",
     "keep_the_rules",
+    "last_release",
     "ldmatrix_b",
     "mistakes",
     "n_major",
+    "one_stage",
     "padding",
     "parities",
     "passed_on",
     "read_aloud",
+    "releases",
+    "ring_depth",
     "row_sum",
+    "step_time",
     "stmatrix_order",
     "stored",
+    "three_consumers",
+    "tile_of_block",
+    "traded",
+    "two_blocks",
     "two_in_flight",
     "two_loads",
     "wrong_field",

@@ -38,11 +38,13 @@ def registered() -> tuple[Experiment, ...]:
     from hopper.experiments import (
         descriptors,
         fragments,
+        ladder,
         layouts,
         measuring,
         protocol,
         shared_reads,
         tma_mbarrier,
+        two_consumers,
         v0_mma_sync,
         warpgroup,
     )
@@ -57,6 +59,8 @@ def registered() -> tuple[Experiment, ...]:
         *shared_reads.EXPERIMENTS,
         *tma_mbarrier.EXPERIMENTS,
         *protocol.EXPERIMENTS,
+        *two_consumers.EXPERIMENTS,
+        *ladder.EXPERIMENTS,
     )
 
 

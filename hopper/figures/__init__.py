@@ -19,7 +19,13 @@ from .mbarrier_stepper import mbarrier_stepper
 from .operands import operand_path, operand_traffic
 from .protocol_explorer import protocol_explorer
 from .protocol_steps import protocol_steps
+from .raster import raster_patch
+from .register_pool import register_pool
+from .ring_names import ring_names
+from .ring_pictures import ring_schedule, stage_life, two_roles
+from .ring_run import ring_timeline
 from .run_timeline import run_timeline
+from .streams import streams
 from .timeline import timeline
 from .tma_pictures import mbarrier_phase, multicast_pair, tensor_map_fields
 from .warpgroup import warpgroup_tile
@@ -46,13 +52,21 @@ __all__ = [
     "operand_traffic",
     "protocol_explorer",
     "protocol_steps",
+    "raster_patch",
+    "register_pool",
+    "ring_names",
+    "ring_schedule",
+    "ring_timeline",
     "run_timeline",
+    "stage_life",
     "stmatrix_matrices",
     "store_sectors",
+    "streams",
     "swizzle_dump",
     "tensor_map_fields",
     "thread_values",
     "tile_to_instructions",
     "timeline",
+    "two_roles",
     "warpgroup_tile",
 ]

@@ -25,11 +25,12 @@ class Quantity(NamedTuple):
 def quantity(path: str, gpu: str = GPU) -> Quantity:
     """A recorded number by its name in prose, such as ``v1_wgmma tflops``.
 
-    ``KERNEL [SIZE] [sustained] [cublas] VALUE``
+    ``KERNEL [bf16] [SIZE] [sustained] [cublas] VALUE``
         VALUE: ``ms``, ``tflops``; ``clock`` (MHz) and ``power`` (W) during the timing. Without
         ``cublas`` also ``ratio`` (percent of cuBLAS, median of adjacent pairs), ``ratio low`` and
         ``ratio high`` (5th and 95th percentile), ``max_error``, ``relative_norm``.
         SIZE: ``4096`` or ``8191x8190x8184``; left out, 8192. Without ``sustained``: burst.
+        Without ``bf16``: fp16.
     ``KERNEL tuning [SIZE] CONFIG VALUE``
         CONFIG: a tile that only one row has, ``64x128``, or ``TILE_M=64,TILE_N=128``, or
         ``default``. VALUE: ``ms``, ``tflops``, ``ratio``, ``registers``.
@@ -83,7 +84,7 @@ _SIZE = r"(\d+(x\d+x\d+)? )?"
 _METRIC = r"(" + "|".join(map(re.escape, WANTED)) + r"|[a-z0-9]+__[\w.]+)"
 # What could be a quantity of some record: a gap in this one, where anything else is a typing error.
 _SOUND = re.compile(
-    rf"{_SIZE}(sustained )?(ratio( low| high)?|max_error|relative_norm"
+    rf"(bf16 )?{_SIZE}(sustained )?(ratio( low| high)?|max_error|relative_norm"
     rf"|(cublas )?(ms|tflops|clock|power))"
     rf"|tuning {_SIZE}(default|\d+x\d+|\w+=\w+(,\w+=\w+)*) (ms|tflops|ratio|registers)"
     rf"|counters {_SIZE}(cublas )?{_METRIC}"
@@ -124,15 +125,21 @@ def _size(problem: Problem) -> str:
     return f"{problem.m}x{problem.n}x{problem.k} "
 
 
+def _element(problem: Problem) -> str:
+    return "bf16 " if problem.dtype == "bfloat16" else ""
+
+
 def _ordinary(problem: Problem) -> bool:
-    return problem == Problem(problem.m, problem.n, problem.k)
+    return problem == Problem(problem.m, problem.n, problem.k, problem.dtype)
 
 
 def _of_timing(entry: Entry) -> Named:
     data: Timing = entry.data
-    if entry.identity.defines or not _ordinary(data.problem):
+    problem = data.problem
+    # As written, or for bf16: its macro is the only one.
+    if entry.identity.defines != problem.defines or not _ordinary(problem):
         return
-    prefix = _size(data.problem) + ("sustained " if data.mode == "sustained" else "")
+    prefix = _element(problem) + _size(problem) + "sustained " * (data.mode == "sustained")
     yield from _times(prefix, data.problem, data.samples_ms)
     yield from _times(prefix + "cublas ", data.problem, data.peer_samples_ms)
     low, high = ratio_spread(data.samples_ms, data.peer_samples_ms)
@@ -156,7 +163,7 @@ def _times(prefix: str, problem: Problem, samples_ms: tuple[float, ...]) -> Name
 
 def _of_tuning(entry: Entry) -> Named:
     data: Tuning = entry.data
-    if not _ordinary(data.problem):
+    if not _ordinary(data.problem) or _element(data.problem):
         return
     tiles = [_tile(row) for row in data.rows]
     for row, tile in zip(data.rows, tiles, strict=True):

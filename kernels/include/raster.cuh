@@ -1,0 +1,21 @@
+// Which tile of C a block computes. Blocks start roughly in the order of their numbers, along
+// blockIdx.x first, and those that run at the same time share what L2 holds.
+#pragma once
+
+struct Tile {
+  int row, column;  // in tiles
+};
+
+// [raster]
+// Groups of kWidth rows of tiles, one after another; in a group, column by column. So the blocks that
+// run together make a patch kWidth rows high. The last group may have fewer rows. kWidth 0: the grid's
+// own order, all rows in one group.
+template <int kWidth>
+__device__ inline Tile rasterized() {
+  if (kWidth == 0) return {int(blockIdx.x), int(blockIdx.y)};
+  const unsigned block = blockIdx.y * gridDim.x + blockIdx.x;
+  const unsigned group = block / (kWidth * gridDim.y), within = block % (kWidth * gridDim.y);
+  const unsigned first = group * kWidth, rows = min(kWidth, gridDim.x - first);
+  return {int(first + within % rows), int(within / rows)};
+}
+// [/raster]
