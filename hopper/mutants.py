@@ -232,8 +232,8 @@ MUTATIONS = (
     Mutation(
         "v3_specialized",
         "__syncthreads() among consumers",
-        "__syncthreads() waits for every thread of the block that has not left, and the producer is "
-        "at work elsewhere",
+        "__syncthreads() waits for every thread of the block that has not left, and the producer "
+        "is at work elsewhere",
         "    if (lane == 0) mbarrier_arrive(&empty[stage]);",
         "    __syncthreads();\n    if (lane == 0) mbarrier_arrive(&empty[stage]);",
     ),

@@ -153,7 +153,7 @@ class RunTimeline:
             "places": [round(place, 1) for place in places(model.moments)],
             "moments": [[m.step, " ".join(m.words), m.source] for m in model.moments],
             "broken": sorted({one.moment for one in model.broken}),
-            "lanes": [[lane.label, _states(lane)] for lane in model.lanes],
+            "lanes": [[one.label, _states(one, len(model.moments) - 1)] for one in model.lanes],
             "start": min((one.moment for one in model.broken), default=0),
         }
         # "</script>" in a source line would end the element.
@@ -204,8 +204,11 @@ def run_timeline(
     return RunTimeline(model, title, alt, caption)
 
 
-def _states(lane: Lane) -> list[list[object]]:
-    """[moment, words] wherever a lane's state changes, the first one at moment 0."""
+def _states(lane: Lane, last: int) -> list[list[object]]:
+    """[moment, words] wherever a lane's state changes, from moment 0 on; ``last``: moment drawn.
+
+    What was written to memory stays there until the block leaves, or the figure ends.
+    """
     idle = _IDLE[lane.unit]
     if lane.states:
         found = [list(one) for one in lane.states]
@@ -217,6 +220,8 @@ def _states(lane: Lane) -> list[list[object]]:
             found.append([end, idle])
         found.append([span.begin, span.words])
         end = span.end
+    if lane.unit == "memory" and found:
+        return [*found, [end, "the block has left"]] if end < last else found
     return [*found, [end, idle]]
 
 
