@@ -49,6 +49,12 @@
       draw();
     }
 
+    // So that the address in the bar names what is shown.
+    function name() {
+      draw();
+      history.replaceState(null, "", "#diff-" + before.value + "-" + after.value);
+    }
+
     // An address may name a pair: #diff-v1_wgmma-v4_two_consumers.
     function follow(address) {
       const [, one, other] = /^#diff-(\w+)-(\w+)$/.exec(address) || [];
@@ -65,9 +71,12 @@
       }
     }
 
-    before.addEventListener("change", draw);
-    after.addEventListener("change", draw);
-    find("button[name=swap]").addEventListener("click", () => choose(after.value, before.value));
+    before.addEventListener("change", name);
+    after.addEventListener("change", name);
+    find("button[name=swap]").addEventListener("click", () => {
+      [before.value, after.value] = [after.value, before.value];
+      name();
+    });
     document.addEventListener("click", clicked);
     window.addEventListener("hashchange", () => follow(location.hash));
     find(".wb-explorer-controls").hidden = false;

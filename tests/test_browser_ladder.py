@@ -130,6 +130,7 @@ def test_keys_choose_and_swap(visit):
     page.keyboard.press("Enter")
     assert chosen(page) == (KERNELS[0], KERNELS[-3])
     assert shown(page) == str(show.diff(KERNELS[0], KERNELS[-3]))
+    assert page.url.endswith(f"#diff-{KERNELS[0]}-{KERNELS[-3]}"), "the address to pass on"
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.tagName") == "PRE", "a keyboard can scroll it"
 
