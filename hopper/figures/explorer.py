@@ -5,7 +5,8 @@ drawing, its alt text and its caption. The script shows the controls and redraws
 data are written into the output: a page opened from disk and JupyterLab need nothing else.
 
 ``_static/explorer.css`` styles what all explorers have: ``.wb-explorer-controls`` with its labels,
-selects, inputs and buttons, and ``.wb-explorer-now``, the line that says what is pointed at.
+selects, inputs and buttons, ``.wb-explorer-now``, the line that says what is pointed at, and
+``.wb-explorer-table``, the same as a table that scrolls.
 """
 
 from __future__ import annotations

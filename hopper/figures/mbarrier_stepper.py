@@ -409,6 +409,7 @@ def _after(one: Story, figure: Figure) -> str:
     return (
         '<div class="wb-mbarrier-cards" hidden></div>'
         f"<details><summary>{label}</summary>"
-        f'<div class="wb-mbarrier-table" role="group" tabindex="0" aria-label="{label}">'
+        '<div class="wb-explorer-table wb-mbarrier-table" role="group" tabindex="0" '
+        f'aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>"
     )

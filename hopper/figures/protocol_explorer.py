@@ -151,7 +151,8 @@ def _after(figure: Figure) -> str:
     return (
         '<div class="wb-protocol-verdict" hidden></div><div class="wb-protocol-run"></div>'
         "<details><summary>Every single change, as a table</summary>"
-        '<div class="wb-protocol-table" role="group" tabindex="0" aria-label="Every single change">'
+        '<div class="wb-explorer-table wb-protocol-table" role="group" tabindex="0" '
+        'aria-label="Every single change">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>"
         f"<style>{static_text('run_timeline.css')}</style>"
         f"<script>{static_text('run_timeline.js')}</script>"
