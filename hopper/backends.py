@@ -31,6 +31,7 @@ class Backend(Protocol):
     """What runs a compiled kernel. ``gpu``: its name for beside a result."""
 
     gpu: str
+    sm_count: int
     name: str
     is_hopper: bool
 

@@ -7,7 +7,7 @@ the kernel cannot disagree, ``-D`` on the command line included, and nothing par
 """
 
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from math import prod
 
 from hopper.errors import CompileError
@@ -24,7 +24,13 @@ class LaunchFacts:
     ``tile_m``, ``tile_n``, ``tile_k``: elements of A·Bᵀ one block computes, and of K one stage
     holds. ``stages``: how many (A, B) tile pairs shared memory holds. ``threads``: a block's.
     ``shared_bytes``: dynamic shared memory to pass at launch. ``cluster``: blocks a cluster,
-    1 without clusters. ``bf16``: 1 where its matrices are bf16, which only such a kernel states.
+    1 without clusters.
+
+    The others only such a kernel states that has them. ``bf16``: 1 where its matrices are bf16.
+    ``c_rows``, ``c_columns``: elements of C that one TMA store writes; the kernel takes a tensor map
+    of C and no pointer. ``a_rows``, ``b_rows``: rows that one TMA load brings, where those are fewer
+    than the tile's. ``persistent``: 1 where a block takes tile after tile, so that there are at most
+    as many as run at once. ``partial_floats``, ``flags``: of the workspace, for each block.
     """
 
     tile_m: int
@@ -35,6 +41,13 @@ class LaunchFacts:
     shared_bytes: int
     cluster: int
     bf16: int = 0
+    c_rows: int = 0
+    c_columns: int = 0
+    a_rows: int = 0
+    b_rows: int = 0
+    persistent: int = 0
+    partial_floats: int = 0
+    flags: int = 0
 
     @property
     def dtype(self) -> str:
@@ -44,16 +57,25 @@ class LaunchFacts:
     @property
     def a_box(self) -> tuple[int, int]:
         """Rows and columns of A that one TMA load brings."""
-        return (self.tile_m, self.tile_k)
+        return (self.a_rows or self.tile_m, self.tile_k)
 
     @property
     def b_box(self) -> tuple[int, int]:
         """Rows and columns of B, stored (N, K), that one TMA load brings."""
-        return (self.tile_n, self.tile_k)
+        return (self.b_rows or self.tile_n, self.tile_k)
+
+    @property
+    def c_box(self) -> tuple[int, int] | None:
+        """Rows and columns of C that one TMA store writes; None where threads store."""
+        return (self.c_rows, self.c_columns) if self.c_rows else None
 
     def as_dict(self) -> dict[str, int]:
         """The stated facts by name, as a record keeps them."""
-        return {name: value for name, value in asdict(self).items() if name != "bf16" or value}
+        return {n: value for n, value in asdict(self).items() if n not in OPTIONAL or value}
+
+
+#: What a kernel need not state: it is 0 then.
+OPTIONAL = frozenset(f.name for f in fields(LaunchFacts) if f.default is not MISSING)
 
 
 def entries(ptx: str) -> list[str]:
@@ -80,7 +102,7 @@ def read_launch_facts(ptx: str, kernel: str) -> LaunchFacts:
     """
     stated = stated_facts(ptx)
     names = [field.name for field in fields(LaunchFacts)]
-    missing = [name for name in names if name not in stated and name != "bf16"]
+    missing = [name for name in names if name not in stated and name not in OPTIONAL]
     if missing:
         raise CompileError(
             f"{kernel} does not state {', '.join(missing)}: a launcher needs every launch fact; "

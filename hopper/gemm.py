@@ -108,15 +108,20 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """A kernel ready to go: tensor maps encoded, arguments bound, arrays kept alive."""
+    """A kernel ready to go: tensor maps encoded, arguments bound, arrays kept alive.
+
+    ``workspace``: where blocks of a kernel hand partial sums to one another. It belongs to this
+    launch, which must not run twice at the same time: plan another one for another stream.
+    """
 
     program: Program
     backend: Backend
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     args: tuple[Any, ...]
-    maps: tuple[TensorMap, TensorMap]
+    maps: tuple[TensorMap, ...]
     c: Any
+    workspace: tuple[Any, ...] = ()
 
     def run(self) -> Any:
         """Launch once; on a GPU return before the kernel is done. This is all that is ever timed.
@@ -144,20 +149,65 @@ def gemm(program: Program, a, b, c=None):
     return launch.c
 
 
-def plan(program: Program, a, b, c) -> Launch:
-    """Everything that comes before the launch of ``gemm(program, a, b, c)``; same errors."""
+def plan(program: Program, a, b, c, *, blocks: int | None = None) -> Launch:
+    """Everything that comes before the launch of ``gemm(program, a, b, c)``; same errors.
+
+    ``blocks``: how many blocks a persistent kernel is launched with, whole clusters of them; unless
+    given, as many as run at once, or as there is work for.
+    """
     facts = program.facts
     m, n, k = validate(facts, a, b, c)
     program.require_clean()
     backend = backend_of(a)
     maps = (TensorMap(a, facts.a_box), TensorMap(b, facts.b_box))
+    if facts.c_box:
+        maps += (TensorMap(c, facts.c_box),)
+    grid = _grid(facts, m, n, backend.sm_count, blocks)
+    workspace = _workspace(facts, c, grid[0])
     args = (
         *(backend.tensor_map(each) for each in maps),
-        c,
+        *(() if facts.c_box else (c,)),
+        *workspace,
         *(numpy.int32(size) for size in (m, n, k)),
     )
-    grid = (_blocks(m, facts.tile_m), _blocks(n, facts.tile_n), 1)
-    return Launch(program, backend, grid, (facts.threads, 1, 1), args, maps, c)
+    return Launch(program, backend, grid, (facts.threads, 1, 1), args, maps, c, workspace)
+
+
+def _grid(facts: LaunchFacts, m: int, n: int, sms: int, blocks: int | None) -> tuple[int, int, int]:
+    """Blocks: one a tile, or for a persistent kernel at most one an SM."""
+    tiles = (_blocks(m, facts.tile_m), _blocks(n, facts.tile_n))
+    if not facts.persistent:
+        if blocks is not None:
+            raise ProblemError(
+                f"blocks={blocks}: this kernel has a block for each of its {tiles[0]} × {tiles[1]} "
+                f"tiles; leave blocks out, or take a persistent kernel (v7 and later)"
+            )
+        return (*tiles, 1)
+    most = sms // facts.cluster * facts.cluster
+    if blocks is None:
+        return (min(most, _blocks(tiles[0] * tiles[1], facts.cluster) * facts.cluster), 1, 1)
+    if blocks < 1 or blocks % facts.cluster:
+        raise ProblemError(
+            f"blocks={blocks}: blocks come in clusters of {facts.cluster}; "
+            f"pass a multiple of it, at least {facts.cluster}"
+        )
+    if blocks > most:
+        raise ProblemError(
+            f"blocks={blocks}: {most} run at once on {sms} SMs, one an SM, and blocks of a "
+            f"persistent kernel wait for one another; pass at most {most}"
+        )
+    return (blocks, 1, 1)
+
+
+def _workspace(facts: LaunchFacts, c, blocks: int) -> tuple[Any, ...]:
+    """Partial sums and flags, zeros, in the memory of C; empty where a kernel needs none."""
+    if not facts.partial_floats:
+        return ()
+    module = _module_of(c)
+    return (
+        module.zeros(blocks * facts.partial_floats, numpy.float32),
+        module.zeros(blocks * facts.flags, numpy.uint32),
+    )
 
 
 def validate_inputs(facts: LaunchFacts, a, b) -> tuple[int, int, int]:
@@ -174,7 +224,13 @@ def validate_inputs(facts: LaunchFacts, a, b) -> tuple[int, int, int]:
     _require_sizes(m, n, k)
     for name, memory in (("A", memory_a), ("B", memory_b)):
         _require_layout(name, memory)
-    if _blocks(n, facts.tile_n) > _GRID_Y_MAX:
+    if facts.c_box and n % 8:
+        raise ProblemError(
+            f"N={n}: a row of C is {2 * n} bytes, not a multiple of 16, which TMA requires of what "
+            f"this kernel stores; pad B and C to N={_blocks(n, 8) * 8}, or take v5 or an earlier "
+            f"kernel, whose threads store"
+        )
+    if not facts.persistent and _blocks(n, facts.tile_n) > _GRID_Y_MAX:
         raise ProblemError(
             f"N={n}: tiles of {facts.tile_n} columns are {_blocks(n, facts.tile_n)} blocks along "
             f"the grid's y axis, which ends at {_GRID_Y_MAX}; split B, or use a wider tile"

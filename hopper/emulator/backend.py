@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EmulatedGpu:
-    """Runs kernels by ``hopper.emulator``: a Hopper's results to the last bit, and no times."""
+    """Runs kernels by ``hopper.emulator``: a Hopper's results to the last bit, and no times.
+
+    ``sm_count``: so many blocks a persistent kernel gets, few, that each has several tiles.
+    """
 
     emulator: Emulator = field(default_factory=Emulator)
+    sm_count: int = 6
     gpu: str = "emulator"
     name: str = "emulator"
     is_hopper: bool = False

@@ -16,3 +16,12 @@ __device__ inline unsigned long long descriptor_k_major_128b(const void* tile) {
   return kFixed | ((shared_address(tile) & 0x3ffff) >> 4);
 }
 // [/descriptor]
+
+// [advance]
+// The descriptor of what lies `elements` (of 16 bits, a multiple of 8) behind the start of another:
+// a step along K inside a swizzled row, or whole atoms. The address is the low part, counted in
+// 16 bytes; a tile lies in the first 227 KB, so that the sum stays in its 14 bits.
+__device__ inline unsigned long long descriptor_advance(unsigned long long descriptor, int elements) {
+  return (descriptor & 0xffffffff00000000) | (static_cast<unsigned>(descriptor) + elements * 2 / 16);
+}
+// [/advance]

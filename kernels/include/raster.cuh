@@ -19,3 +19,14 @@ __device__ inline Tile rasterized() {
   return {int(first + within % rows), int(within / rows)};
 }
 // [/raster]
+
+// [numbered]
+// The same for tile number `index` of rows × columns tiles, where a block takes several.
+template <int kWidth>
+__device__ inline Tile rasterized(unsigned index, unsigned rows, unsigned columns) {
+  if (kWidth == 0) return {int(index % rows), int(index / rows)};
+  const unsigned group = index / (kWidth * columns), within = index % (kWidth * columns);
+  const unsigned first = group * kWidth, height = min(kWidth, rows - first);
+  return {int(first + within % height), int(within / height)};
+}
+// [/numbered]
