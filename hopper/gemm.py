@@ -174,7 +174,10 @@ def plan(program: Program, a, b, c, *, blocks: int | None = None) -> Launch:
 
 
 def _grid(facts: LaunchFacts, m: int, n: int, sms: int, blocks: int | None) -> tuple[int, int, int]:
-    """Blocks: one a tile, or for a persistent kernel at most one an SM."""
+    """Blocks: one a tile, or for a persistent kernel at most one an SM.
+
+    One that has a workspace shares tiles out, so that it has work for all SMs at any size.
+    """
     tiles = (_blocks(m, facts.tile_m), _blocks(n, facts.tile_n))
     if not facts.persistent:
         if blocks is not None:
@@ -185,7 +188,8 @@ def _grid(facts: LaunchFacts, m: int, n: int, sms: int, blocks: int | None) -> t
         return (*tiles, 1)
     most = sms // facts.cluster * facts.cluster
     if blocks is None:
-        return (min(most, _blocks(tiles[0] * tiles[1], facts.cluster) * facts.cluster), 1, 1)
+        work = _blocks(tiles[0] * tiles[1], facts.cluster) * facts.cluster
+        return (most if facts.partial_floats else min(most, work), 1, 1)
     if blocks < 1 or blocks % facts.cluster:
         raise ProblemError(
             f"blocks={blocks}: blocks come in clusters of {facts.cluster}; "

@@ -11,13 +11,13 @@
 // Any M; N is a multiple of 8, because TMA stores rows of C of a multiple of 16 bytes; so is K.
 // Launch: as many clusters of two blocks as there are pairs of SMs, or of tiles if those are fewer, of
 // 384 threads: warpgroups 0 and 1 multiply; of warpgroup 2, warp 0 loads and warp 1 stores.
-#include "cluster.cuh"
 #include "descriptor.cuh"
 #include "element.cuh"
 #include "launch_facts.cuh"
 #include "mbarrier.cuh"
 #include "named_barrier.cuh"
 #include "outbox.cuh"
+#include "pair_ring.cuh"
 #include "raster.cuh"
 #include "ring.cuh"
 #include "setmaxnreg.cuh"
@@ -50,7 +50,6 @@ constexpr int CONSUMERS = 2;              // warpgroups that multiply
 constexpr int ROWS = TILE_M / CONSUMERS;  // of the tile, for each of them
 constexpr int BLOCKS = ROWS / WGMMA_M;    // of 64 rows
 constexpr int THREADS = 128 * (CONSUMERS + 1);
-constexpr int CLUSTER = 2;  // blocks
 constexpr int A_ROWS = SHARE_A ? TILE_M / CLUSTER : TILE_M;  // in one load
 constexpr int B_ROWS = SHARE_A ? TILE_N : TILE_N / CLUSTER;
 constexpr int PAIR_M = SHARE_A ? TILE_M : CLUSTER * TILE_M;  // of both blocks' tiles
@@ -102,16 +101,12 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
   // [setup]
   extern __shared__ unsigned char dynamic[];
   Shared& shared = *reinterpret_cast<Shared*>(dynamic + (-shared_address(dynamic) & 1023));
-  __shared__ unsigned long long full[STAGES];   // mbarriers: both tiles of a stage have landed
-  __shared__ unsigned long long empty[STAGES];  // and: every warp of both blocks has used them
+  __shared__ PairBarriers<STAGES> barriers;
   __shared__ Order orders[STAGES];              // where a stage is the first of a tile: which
   __shared__ Outbox out;
 
   if (threadIdx.x == 0) {
-    for (int stage = 0; stage < STAGES; ++stage) {
-      mbarrier_init(&full[stage], 1);  // an arrival a phase: this block's producer
-      mbarrier_init(&empty[stage], CLUSTER * CONSUMERS * 4);  // of each warp that multiplies
-    }
+    barriers.init(CONSUMERS * 4);
     outbox_init(out);
     fence_mbarrier_init();
   }
@@ -120,7 +115,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
 
   const int steps = (k + TILE_K - 1) / TILE_K;
   // The shuffle tells the compiler that a warp's lanes agree.
-  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   const int warpgroup = warp / 4;
   const int rank = cluster_rank();
 
@@ -137,9 +132,9 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
 #pragma unroll 1
         for (int step = 0; step < steps; ++step, at.advance()) {
           Shared::Stage& stage = shared.ring[at.stage];
-          unsigned long long* landed = &full[at.stage];
+          unsigned long long* landed = &barriers.full[at.stage];
           const int deep = step * TILE_K, a_half = rank * A_ROWS, b_half = rank * B_ROWS;
-          mbarrier_wait_parity(&empty[at.stage], at.parity);  // in both blocks
+          mbarrier_wait_parity(&barriers.empty[at.stage], at.parity);  // in both blocks
           if (step == 0) orders[at.stage] = {row, column, true};
           mbarrier_arrive_expect_tx(landed, sizeof(stage));  // all bytes, whoever asks for them
           if (SHARE_A) {
@@ -151,9 +146,9 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
           }
         }
       }
-      mbarrier_wait_parity(&empty[at.stage], at.parity);
+      mbarrier_wait_parity(&barriers.empty[at.stage], at.parity);
       orders[at.stage] = {0, 0, false};
-      mbarrier_arrive(&full[at.stage]);
+      mbarrier_arrive(&barriers.full[at.stage]);
       // [/produce]
     }
     if (warp == CONSUMERS * 4 + 1 && elect_one()) outbox_ship<SLOT_BOXES>(out, shared.boxes, &map_c);
@@ -168,7 +163,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
 #pragma unroll 1
   for (;; ++tiles) {
     // [take]
-    mbarrier_wait_parity(&full[at.stage], at.parity);
+    mbarrier_wait_parity(&barriers.full[at.stage], at.parity);
     const Order order = orders[at.stage];
     if (!order.more) break;
     float d[BLOCKS][TILE_N / 2];  // this thread's share of the tile's fp32 accumulators
@@ -179,7 +174,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
     for (int step = 0; step < steps; ++step, at.advance()) {
       // [multiply]
       const int stage = at.stage;
-      mbarrier_wait_parity(&full[stage], at.parity);
+      mbarrier_wait_parity(&barriers.full[stage], at.parity);
       const auto a = descriptor_k_major_128b(shared.ring[stage].a + warpgroup * ROWS * TILE_K);
       const auto b = descriptor_k_major_128b(shared.ring[stage].b);
       if (TURN > 0 && warpgroup == 1 && step == max(steps - TURN, 0)) named_barrier_sync(1, 256);
@@ -195,14 +190,13 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
       wgmma_commit_group();
       if (TURN > 0 && warpgroup == 0 && step == steps - 1) named_barrier_arrive(1, 256);
       wgmma_wait_group<1>();  // all groups but this one have retired
-      // Lane 0 tells block 0 of the cluster, lane 1 block 1. The reads have ended: see cluster.cuh.
-      if (lane < CLUSTER && step > 0) mbarrier_arrive_at_rank<false>(&empty[previous], lane);
+      if (step > 0) barriers.release(previous);  // in both blocks
       previous = stage;
       // [/multiply]
     }
     // [finish]
     wgmma_wait_group<0>();
-    if (lane < CLUSTER) mbarrier_arrive_at_rank<false>(&empty[previous], lane);
+    barriers.release(previous);
     outbox_put<SLOT_BOXES>(out, shared.boxes, d, warpgroup, tiles, order.row + warpgroup * ROWS,
                            order.column);
     // [/finish]

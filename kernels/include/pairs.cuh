@@ -1,0 +1,45 @@
+// Pairs of tiles: how C is divided among clusters of two blocks.
+#pragma once
+
+#include "raster.cuh"
+#include "stream_k.cuh"
+
+// [order]
+struct Order {
+  int row, column;  // this block's corner of C
+  int steps;        // of K; 0 behind the last piece
+  int givers;       // as in Piece
+  int rest;         // 1: a tile of the rest of N
+};
+// [/order]
+
+// kShareA: the two tiles lie in a row, and share A; otherwise in a column, and share B. kRestN: where
+// it is not 0, columns that pairs do not divide get tiles half as high and kRestN wide, two in a column.
+template <bool kShareA, int kTileM, int kTileN, int kRestN, int kRaster>
+struct Pairs {
+  static constexpr int M = kShareA ? kTileM : 2 * kTileM, N = kShareA ? 2 * kTileN : kTileN;
+  int rows, columns, rest;  // of pairs; columns of the others
+
+  // [divide]
+  __device__ void divide(int m, int n) {
+    rows = (m + M - 1) / M, columns = n / N, rest = 0;
+    const int over = n % N;  // columns that whole pairs leave over
+    if (over == 0) return;
+    if (over <= 2 * kRestN - N && columns > 0) --columns, rest = 2;  // one pair less, two of the others
+    else if (over <= kRestN) rest = 1;
+    else ++columns;
+  }
+  // [/divide]
+
+  // [order_of]
+  __device__ Order order(const Piece& piece, int rank) const {
+    const int beyond = piece.unit - rows * columns, steps = piece.last - piece.first;
+    if (kRestN > 0 && beyond >= 0)
+      return {beyond % rows * M + rank * kTileM / 2, columns * N + beyond / rows * kRestN, steps,
+              piece.givers, 1};
+    const Tile corner = rasterized<kRaster>(piece.unit, rows, columns);
+    return {corner.row * M + (kShareA ? 0 : rank * kTileM),
+            corner.column * N + (kShareA ? rank * kTileN : 0), steps, piece.givers, 0};
+  }
+  // [/order_of]
+};
