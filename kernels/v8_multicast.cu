@@ -38,7 +38,7 @@
 #define SHARE_A 0
 #endif
 #ifndef RASTER
-#define RASTER 16  // rows of pairs in a group; 0: column by column
+#define RASTER 8  // rows of pairs in a group; 0: column by column
 #endif
 #ifndef TURN
 #define TURN (STAGES - 1)  // last steps of a tile that consumer 1 holds back; 0: none

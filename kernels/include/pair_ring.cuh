@@ -4,6 +4,10 @@
 #include "cluster.cuh"
 #include "mbarrier.cuh"
 
+#ifndef CLUSTER_SCOPE
+#define CLUSTER_SCOPE 0  // 1: of the arrivals that free a stage; see cluster.cuh for what each means
+#endif
+
 constexpr int CLUSTER = 2;  // blocks
 
 template <int kStages>
@@ -19,10 +23,10 @@ struct PairBarriers {
     }
   }
 
-  // A warp that has used a stage. Lane 0 tells block 0 of the cluster, lane 1 block 1. At block scope:
-  // the reads have ended, behind a wait_group or a proxy fence, so that nothing is left to be ordered.
+  // A warp that has used a stage. Lane 0 tells block 0 of the cluster, lane 1 block 1. Block scope
+  // serves: the reads have ended, behind a wait_group or a proxy fence, so nothing is left to order.
   __device__ void release(int stage) {
     const int lane = threadIdx.x % 32;
-    if (lane < CLUSTER) mbarrier_arrive_at_rank<false>(&empty[stage], lane);
+    if (lane < CLUSTER) mbarrier_arrive_at_rank<CLUSTER_SCOPE != 0>(&empty[stage], lane);
   }
 };
