@@ -1,5 +1,7 @@
 """Build the book, or a small book of a test's own, the way `make html` does."""
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -75,6 +77,18 @@ def build_book(target: Path) -> Site:
     A failing cell is then a warning instead of an exception; under -W the status is 1 either way.
     """
     return build(ROOT, target, "-D", "nb_execution_raise_on_error=0")
+
+
+def shared_book(target: Path) -> Site:
+    """The book of this session: whoever comes first builds it, and the others wait for that."""
+    target.mkdir(exist_ok=True)
+    ended = target / "ended.json"
+    with (target / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ended.exists():
+            made = build_book(target)
+            ended.write_text(json.dumps([made.status, made.log]))
+    return Site(target / "html", *json.loads(ended.read_text()))
 
 
 def small_book(folder: Path, chapter: str, kernels: str = "") -> Path:
