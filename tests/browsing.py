@@ -32,8 +32,9 @@ UNREACHABLE = """() => [...document.querySelectorAll("main *")]
     .map(e => e.outerHTML.slice(0, 160))"""
 
 # A chapter has up to 9,000 coloured words of code in a dozen colours, and axe looks under each.
-# One of each colour on each ground is left to it; the others become plain text of their line.
-ONE_WORD_OF_EACH_COLOUR = """() => {
+# It gets three of each colour on each ground that are in sight; the others of that colour become
+# plain text of their line, and so do single characters, which axe does not judge.
+FEW_WORDS_OF_EACH_COLOUR = """() => {
     const grounds = new Map([[document.documentElement, ""]]);
     const ground = (e) => {
         if (!grounds.has(e)) {
@@ -42,16 +43,19 @@ ONE_WORD_OF_EACH_COLOUR = """() => {
         }
         return grounds.get(e);
     };
-    const again = [];
-    const seen = new Set();
-    for (const word of document.querySelectorAll(".highlight pre span:not(:has(*))")) {
+    const inSight = (e) => e.checkVisibility()
+        && e.getBoundingClientRect().right <= e.closest("pre").getBoundingClientRect().right;
+    const plain = [];
+    const seen = new Map();
+    const words = [...document.querySelectorAll(".highlight pre span:not(:has(*))")];
+    for (const word of words.filter(inSight)) {
         const { color, fontSize, fontWeight } = getComputedStyle(word);
         const look = [color, fontSize, fontWeight, ground(word)].join();
-        if (seen.has(look)) again.push(word);
-        seen.add(look);
+        const judged = word.textContent.trim().length > 1;
+        if (!judged || seen.get(look) >= 3) plain.push(word);
+        else seen.set(look, (seen.get(look) ?? 0) + 1);
     }
-    for (const word of again) word.replaceWith(word.textContent);
-    return seen.size;
+    for (const word of plain) word.replaceWith(word.textContent);
 }"""
 
 
@@ -104,7 +108,7 @@ class Visit:
 
     def violations(self) -> list[str]:
         """What axe finds. Afterwards code has lost most of its colours."""
-        self.page.evaluate(ONE_WORD_OF_EACH_COLOUR)
+        self.page.evaluate(FEW_WORDS_OF_EACH_COLOUR)
         # Without preload, axe does not try to fetch the style sheets, which file:// forbids.
         options = {"preload": False, "runOnly": RULES, "resultTypes": ["violations"]}
         found = Axe().run(self.page, options=options).response["violations"]
