@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,9 +94,15 @@ def shared_book(target: Path) -> Site:
 
 def small_book(folder: Path, chapter: str, kernels: str = "") -> Path:
     """Write a book of a cover and one chapter, `chapters/one.md`; returns its folder."""
+    return book_of(folder, {"one": chapter}, kernels)
+
+
+def book_of(folder: Path, chapters: Mapping[str, str], kernels: str = "") -> Path:
+    """Write a book of a cover and chapters, by name; returns its folder."""
     (folder / "chapters").mkdir(parents=True)
     (folder / "conf.py").write_text(CONF)
-    (folder / "index.md").write_text("# Cover\n\n```{toctree}\nchapters/one\n```\n")
+    (folder / "index.md").write_text("# Cover\n\n```{toctree}\n:glob:\n\nchapters/*\n```\n")
     front = FRONT_MATTER.format(kernels=kernels)
-    (folder / "chapters" / "one.md").write_text(front + chapter)
+    for name, text in chapters.items():
+        (folder / "chapters" / f"{name}.md").write_text(front + text)
     return folder
