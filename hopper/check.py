@@ -175,7 +175,7 @@ def check(
     NaN never passes; fill C with NaN before the kernel runs, and no forgotten tile does.
     Raises CheckError with the report when C is wrong.
     """
-    found = compare(c, a, b, rows=rows, peer=peer)
+    found = compare(c, a, b, rows=rows, peer=peer, fp16_sums=fp16_sums)
     if not found.ok:
         raise CheckError(str(found))
     return found

@@ -39,8 +39,12 @@ SIZES = (
     Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
 )
 
+#: The same for kernels that store C by TMA, whose N is a multiple of 8: 8191 × 8184 × 8184.
+SIZES_OF_8 = tuple(replace(one, n=one.n // 8 * 8) for one in SIZES)
+
 BF16_HEADLINE = replace(HEADLINE, dtype="bfloat16")
 ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
+ONE_WAVE_OF_256_BY_256 = Problem(2816, 3072, 8192)  # 132 tiles: one block an SM
 LARGE_TILES = (
     *each("RASTER", 0, 1, 2, 4, 8, 16, 32, 64),
     *each("STAGES", 2, 3, 4),
@@ -139,5 +143,9 @@ PLANS: dict[str, KernelPlan] = {
     ),
     "v5_in_flight": KernelPlan(
         problems=(*SIZES, ONE_WAVE_OF_256, BF16_HEADLINE), configurations=LARGE_TILES
+    ),
+    "v6_fp16_acc": KernelPlan(
+        problems=(*SIZES_OF_8, ONE_WAVE_OF_256_BY_256),
+        configurations=(*each("RASTER", 0, 4, 8, 16, 32), *each("STAGES", 2, 3)),
     ),
 }

@@ -1,4 +1,4 @@
-// v6 · fp16 sums: half the registers an accumulator, so a tile twice as large; TMA stores it
+// v6 · fp16 sums: a tile twice as large in the same registers, and TMA stores it
 //
 //   C (M,N) fp16 = A (M,K) fp16 · B (N,K)ᵀ fp16, all row-major, ACCUMULATED IN FP16.
 //
