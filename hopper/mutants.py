@@ -461,11 +461,9 @@ def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
 
 
 def _problems(mutation: Mutation) -> list[Problem]:
-    """What a broken kernel is tried on; one that stores C by TMA with an N that is a multiple of 8."""
+    """What a broken kernel is tried on. One that stores C by TMA has an N that 8 divides."""
     unit = 8 if compile_kernel(mutation.kernel, **mutation.defines).facts.c_rows else 1
-    return [
-        Problem(m, -(-n // unit) * unit, k, seed=seed) for m, n, k in SHAPES for seed in SEEDS
-    ]
+    return [Problem(m, -(-n // unit) * unit, k, seed=seed) for m, n, k in SHAPES for seed in SEEDS]
 
 
 def _trial(problem: Problem, lines: list[dict]) -> Trial:
