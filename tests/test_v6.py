@@ -11,8 +11,8 @@ from hopper.backends import find_hopper
 from hopper.check import check, compare, reference_rows, tolerance
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.emulator import Emulator
-from hopper.emulator.tensorcore import multiply_add
 from hopper.errors import CheckError, CompileError, ProblemError
+from hopper.experiments.fp16_sums import summed
 from hopper.gemm import Problem, gemm, plan
 from hopper.paths import KERNELS
 
@@ -25,17 +25,6 @@ SCHEDULES = (
     Emulator(tma="eager", shared_skew=16),
     *(Emulator(schedule="random", tma="random", seed=seed) for seed in (1, 2)),
 )
-
-
-def summed_in_fp16(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
-    """A·Bᵀ by one wgmma after another, each of which rounds its sums to fp16."""
-    c = None
-    for k in range(0, a.shape[1], 16):
-        pieces = [numpy.pad(x[:, k : k + 16], ((0, 0), (0, -x[:, k : k + 16].shape[1] % 16)))
-                  for x in (a, b)]  # fmt: skip
-        bits = [numpy.ascontiguousarray(piece).view("uint16") for piece in pieces]
-        c = multiply_add(*bits, c, a_type="f16", b_type="f16", d_type="f16")
-    return c.view("float16")
 
 
 def multiplied(program, problem: Problem, emulator: Emulator | None = None):
@@ -97,7 +86,7 @@ def test_every_schedule_gives_the_bits_of_sums_in_fp16(defines):
     program = compile_kernel(KERNEL, **defines)
     problem = Problem(140, 72, 456, seed=1)
     a, b = problem.inputs()
-    expected = summed_in_fp16(a, b)
+    expected = summed(a, b)
     for how in SCHEDULES:
         c, _ = multiplied(program, problem, how)
         assert c.tobytes() == expected.tobytes()
@@ -202,7 +191,7 @@ def test_a_tile_this_large_does_not_fit_in_fp32():
 @pytest.fixture(scope="module")
 def product():
     a, b = Problem(192, 128, 1024).inputs()
-    return a, b, summed_in_fp16(a, b)
+    return a, b, summed(a, b)
 
 
 def refused(c, a, b) -> str:
@@ -215,7 +204,7 @@ def refused(c, a, b) -> str:
 @pytest.mark.parametrize("k", [8, 16, 24, 32, 64, 1000, 8192])
 def test_sums_in_fp16_pass(k, distribution):
     a, b = Problem(17, 24, k, distribution=distribution).inputs()
-    c = summed_in_fp16(a, b)
+    c = summed(a, b)
     peer = reference_rows(a, b, slice(None)).astype("float16")
     found = check(c, a, b, fp16_sums=True, peer=peer)
     assert found.relative_norm <= found.norm_limit / 2
@@ -224,7 +213,7 @@ def test_sums_in_fp16_pass(k, distribution):
 @pytest.mark.parametrize("k", [64, 1024, 8192])
 def test_sums_that_only_grow_pass_too(k):
     a, b = (abs(matrix) for matrix in Problem(17, 24, k, distribution="uniform").inputs())
-    assert check(summed_in_fp16(a, b), a, b, fp16_sums=True).ok
+    assert check(summed(a, b), a, b, fp16_sums=True).ok
 
 
 def test_a_single_wgmma_is_rounded_once_whatever_its_sums_are():
@@ -273,13 +262,13 @@ def test_a_skipped_step_is_found(k, depth):
     a, b = Problem(64, 64, k).inputs()
     kept = numpy.ones(k, bool)
     kept[k // 2 : k // 2 + depth] = False
-    refused(summed_in_fp16(a[:, kept], b[:, kept]), a, b)
+    refused(summed(a[:, kept], b[:, kept]), a, b)
 
 
 def test_sums_that_stand_still_are_found():
     """Sixteen products add 4, half of the last digit of 8192."""
     a = numpy.full((8, 65536), 0.5, "float16")
-    c = summed_in_fp16(a, a)
+    c = summed(a, a)
     assert (c == 8192).all()
     refused(c, a, a)
 
