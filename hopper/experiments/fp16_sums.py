@@ -4,19 +4,26 @@
 the same inputs, of the elements that came out finite; ``infinite``: how many of v6's did not, where
 the exact one is a number of fp16. One tile of C, so that K may be large.
 
+``like for like``: v6's speed beside cuBLAS told to compute in fp16, and this cuBLAS's beside itself
+in fp32; ``like for like, error``: of all three. Burst, in turns, normal inputs, checked first.
+
 ``summed`` computes what v6 computes from the instruction's arithmetic, without a kernel.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy
 
+from hopper.bench import inputs_on, interleaved
+from hopper.check import check
 from hopper.compile import Program, compile_kernel
+from hopper.cublas import Cublas
 from hopper.emulator.tensorcore import multiply_add
 from hopper.experiments import Experiment
-from hopper.gemm import DISTRIBUTIONS, gemm
+from hopper.gemm import DISTRIBUTIONS, Problem, gemm, plan
+from hopper.samples import ratio
 from hopper.schema import Sweep
 
 V5, V6 = "v5_in_flight", "v6_fp16_acc"
@@ -105,28 +112,61 @@ def _found(gpu: Any) -> dict[tuple[str, int], tuple[float, float, float]]:
     return found
 
 
-def _sweep(name: str, unit: str, part: int, scale: float, gpu: Any, program: Program) -> Sweep:
-    found = _found(gpu)
+def _over_k(name: str, part: int, unit: str, gpu: Any, _: Program) -> Sweep:
+    """One of the three numbers of ``_found``, by inputs."""
+    found, scale = _found(gpu), 100 if unit == "%" else 1
     series = {
         one: tuple(float(f"{scale * found[one, k][part]:.4g}") for k in DEPTHS) for one in INPUTS
     }
     return Sweep(name, "K", "elements", tuple(map(float, DEPTHS)), unit, series)
 
 
-def _error(gpu: Any, program: Program) -> Sweep:
-    return _sweep(ERROR, "", 0, 1.0, gpu, program)
+# ---- cuBLAS with fp16 sums ----------------------------------------------------------------------
+
+LIKE, LIKE_ERROR = "like for like", "like for like, error"
+SIDES = (2048, 4096, 8192)
+OF_FP16, OF_FP32 = "v6, of cuBLAS in fp16", "cuBLAS in fp16, of fp32"
+RESULTS = ("v6", "cuBLAS in fp16", "cuBLAS in fp32")
 
 
-def _error_fp32(gpu: Any, program: Program) -> Sweep:
-    return _sweep(ERROR_FP32, "", 2, 1.0, gpu, program)
+@cache
+def _like_for_like(gpu: Any) -> dict[int, tuple[float, ...]]:
+    """Side of a square -> the two ratios, then the three relative errors; once in a process."""
+    import cupy
+
+    found = {}
+    six = compile_kernel(V6)
+    for side in SIDES:
+        a, b = inputs_on(gpu, Problem(side, side, side))
+        results = [cupy.full((side, side), cupy.nan, "float16") for _ in RESULTS]
+        with Cublas(cupy.cuda.get_current_stream()) as cublas:
+            launches = (
+                plan(six, a, b, results[0]).run,
+                cublas.product(a, b, results[1], fp16_sums=True),
+                cublas.product(a, b, results[2]),
+            )
+            for launch in launches:
+                launch()
+            off = [check(c, a, b, fp16_sums=True).relative_norm for c in results]
+            pairs = (interleaved(gpu, *launches[at : at + 2]) for at in (0, 1))
+            ratios = [ratio(timed.samples_ms, timed.peer_samples_ms) for timed in pairs]
+        found[side] = (*ratios, *off)
+    return found
 
 
-def _infinite(gpu: Any, program: Program) -> Sweep:
-    return _sweep(INFINITE, "%", 1, 100.0, gpu, program)
+def _like(name: str, labels: tuple[str, ...], first: int, unit: str, gpu: Any, _: Program) -> Sweep:
+    found, scale = _like_for_like(gpu), 100 if unit == "%" else 1
+    series = {
+        label: tuple(float(f"{scale * found[side][first + at]:.4g}") for side in SIDES)
+        for at, label in enumerate(labels)
+    }
+    return Sweep(name, "M = N = K", "elements", tuple(map(float, SIDES)), unit, series)
 
 
 EXPERIMENTS = (
-    Experiment(V6, ERROR, _error),
-    Experiment(V6, ERROR_FP32, _error_fp32),
-    Experiment(V6, INFINITE, _infinite),
+    Experiment(V6, ERROR, partial(_over_k, ERROR, 0, "")),
+    Experiment(V6, ERROR_FP32, partial(_over_k, ERROR_FP32, 2, "")),
+    Experiment(V6, INFINITE, partial(_over_k, INFINITE, 1, "%")),
+    Experiment(V6, LIKE, partial(_like, LIKE, (OF_FP16, OF_FP32), 0, "%")),
+    Experiment(V6, LIKE_ERROR, partial(_like, LIKE_ERROR, RESULTS, 2, "")),
 )
