@@ -95,6 +95,14 @@ CONFIGURATIONS = {
         {"TILE_M": 256, "TILE_N": 128},
         {"TILE_M": 256, "TILE_N": 192},
     ],
+    "v6_fp16_acc": [
+        {},
+        {"STAGES": 2},
+        {"RASTER": 0},
+        {"TILE_M": 128, "TILE_N": 256},
+        {"TILE_M": 192, "TILE_N": 128},
+        {"TILE_M": 256, "TILE_N": 64},
+    ],
 }
 # Instructions without which a kernel is not what its chapter says.
 EXPECTED = {
@@ -119,10 +127,14 @@ EXPECTED = {
     "v3_specialized": ["HGMMA", "UTMALDG", "SYNCS", "ELECT"],
     "v4_two_consumers": ["HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"],
     "v5_in_flight": ["HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"],
+    "v6_fp16_acc": [
+        *("HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"),
+        *("STSM", "FENCE", "UTMASTG", "BAR.SYNC", "BAR.ARV"),
+    ],
 }
 WGMMA_DEPTH = 16  # of K, for 16-bit types
 # Warpgroups that bring tiles and multiply nothing.
-PRODUCERS = {"protocol_loop": 1, "v4_two_consumers": 1, "v5_in_flight": 1}
+PRODUCERS = {"protocol_loop": 1, "v4_two_consumers": 1, "v5_in_flight": 1, "v6_fp16_acc": 1}
 
 every_kernel = pytest.mark.parametrize("kernel", kernel_names())
 every_configuration = pytest.mark.parametrize(

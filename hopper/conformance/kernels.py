@@ -42,6 +42,16 @@ TWO_WARPGROUPS = (
     ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2, "BF16": 1}, (129, 257, 328)),
 )
 
+#: Four consumers, or fewer; C by TMA, so that N is a multiple of 8.
+FP16_SUMS = (
+    *(
+        ({"TILE_M": 256, "TILE_N": 256, "STAGES": 3, "RASTER": 2}, shape)
+        for shape in ((256, 256, 64), (300, 520, 456), (1, 8, 8), (257, 264, 72))
+    ),
+    ({"TILE_M": 192, "TILE_N": 128, "STAGES": 3, "RASTER": 1}, (200, 136, 520)),
+    ({"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 0}, (200, 152, 1000)),
+)
+
 
 def _product(problem: Problem, tile: tuple[int, int], bf16: bool = False) -> list:
     """``bf16``: its bits in place of fp16; both are words of 16 bits to TMA and to the host."""
@@ -77,6 +87,29 @@ def _ring(kernel: str, defines: Mapping[str, int], shape: tuple[int, int, int]) 
         grid=(-(-problem.m // tile[0]), -(-problem.n // tile[1]), 1),
         block=(RINGS[kernel], 1, 1),
         shared_bytes=defines["STAGES"] * sum(tile) * TILE_K * 2 + 1024,
+        defines=MappingProxyType(defines),
+    )
+
+
+def _stored_by_tma(problem: Problem, tile: tuple[int, int]) -> list:
+    *maps, c, m, n, k = _product(problem, tile)
+    return [*maps, Tiled(c, (64, 64)), m, n, k]
+
+
+def _fp16_sums(defines: Mapping[str, int], shape: tuple[int, int, int]) -> Case:
+    kernel, tile = "v6_fp16_acc", (defines["TILE_M"], defines["TILE_N"])
+    problem = Problem(*shape, seed=sum(shape))
+    configured = ".".join(str(value) for value in defines.values())
+    stages = defines["STAGES"] * sum(tile) * TILE_K * 2
+    return Case(
+        f"{kernel}.{configured}.{'x'.join(map(str, shape))}",
+        f"{kernel}.cu",
+        kernel,
+        partial(_stored_by_tma, problem, tile),
+        (2,),
+        grid=(-(-problem.m // tile[0]), -(-problem.n // tile[1]), 1),
+        block=(128 * (tile[0] // 64 + 1), 1, 1),
+        shared_bytes=stages + 64 * tile[1] * 2 + 1024,
         defines=MappingProxyType(defines),
     )
 
@@ -284,4 +317,5 @@ CASES = (
         for kernel, threads in RINGS.items()
         for defines, shape in (TWO_WARPGROUPS if threads > 256 else ONE_WARPGROUP)
     ),
+    *(_fp16_sums(defines, shape) for defines, shape in FP16_SUMS),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from .v2_ring import ask_later, blocks_that_fit, ring_depth
 from .v3_specialized import causes, hung, releases, two_blocks
 from .v4_two_consumers import three_consumers, tile_of_block, traded
 from .v5_in_flight import last_release, one_stage, step_time
+from .v6_fp16_acc import room_for_sums, stands_still, without_turns
 from .warpgroup import k_loop
 
 __all__ = [
@@ -53,7 +54,9 @@ __all__ = [
     "read_aloud",
     "releases",
     "ring_depth",
+    "room_for_sums",
     "row_sum",
+    "stands_still",
     "step_time",
     "stmatrix_order",
     "stored",
@@ -63,5 +66,6 @@ __all__ = [
     "two_blocks",
     "two_in_flight",
     "two_loads",
+    "without_turns",
     "wrong_field",
 ]

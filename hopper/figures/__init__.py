@@ -28,6 +28,7 @@ from .run_timeline import run_timeline
 from .streams import streams
 from .timeline import timeline
 from .tma_pictures import mbarrier_phase, multicast_pair, tensor_map_fields
+from .turns import turns
 from .warpgroup import warpgroup_tile
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "thread_values",
     "tile_to_instructions",
     "timeline",
+    "turns",
     "two_roles",
     "warpgroup_tile",
 ]
