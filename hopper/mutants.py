@@ -22,7 +22,6 @@ from hopper.errors import HopperError
 from hopper.gemm import Problem, gemm, plan
 from hopper.paths import KERNELS, ROOT
 from hopper.schema import Trial
-from hopper.tensormap import TensorMap
 
 # (m, n, k): one step along K, a few, ragged edges, many blocks, and more blocks than fit at once.
 SHAPES = (
@@ -410,22 +409,16 @@ def emulated(mutation: Mutation) -> list[str]:
     Two tiles of C, and so many steps along K that a ring of stages goes round twice. Where no rule
     is broken, whether the result is "right" or a "wrong result".
     """
-    program = compile_mutation(mutation)
-    facts = program.facts
-    problem = Problem(2 * facts.tile_m, facts.tile_n, (2 * facts.stages + 1) * facts.tile_k)
+    sound, broken = compile_kernel(mutation.kernel, **mutation.defines), compile_mutation(mutation)
+    facts = sound.facts
+    shape = (2 * facts.tile_m, facts.tile_n * facts.cluster)
+    problem = Problem(*shape, (2 * facts.stages + 1) * facts.tile_k)
     a, b = problem.inputs()
     c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
-    maps = TensorMap(a, facts.a_box), TensorMap(b, facts.b_box)
-    result = TensorMap(c, (facts.c_rows, facts.c_columns)) if facts.c_rows else c
-    sizes = [numpy.int32(size) for size in (problem.m, problem.n, problem.k)]
-    run = Emulator(on_hazard="collect").launch(
-        program.ptx,
-        program.kernel,
-        (2, 1, 1),
-        (facts.threads, 1, 1),
-        shared_bytes=facts.shared_bytes,
-        args=(*maps, result, *sizes),
-    )
+    # A plan refuses what is unclean, so it is the sound kernel's.
+    launch = plan(sound, a, b, c, blocks=2 if facts.persistent else None)
+    collecting = replace(launch.backend, emulator=Emulator(on_hazard="collect"))
+    run = replace(launch, program=broken, backend=collecting).run()
     found = list(dict.fromkeys(hazard.kind for hazard in run.hazards))
     right = compare(c, a, b, fp16_sums=bool(facts.fp16_sums)).ok
     return found or ["right" if right else "wrong result"]

@@ -39,7 +39,6 @@ SIZES = (
     Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
 )
 
-<<<<<<< HEAD
 #: As SIZES, and sizes of layers; N is a multiple of 8, because TMA stores C.
 STORED_BY_TMA = (
     HEADLINE,
@@ -51,10 +50,6 @@ STORED_BY_TMA = (
     Problem(4096, 4096, 14336),
     Problem(8192, 28672, 8192),
 )
-=======
-#: The same for kernels that store C by TMA, whose N is a multiple of 8: 8191 × 8184 × 8184.
-SIZES_OF_8 = tuple(replace(one, n=one.n // 8 * 8) for one in SIZES)
->>>>>>> next/v6
 
 BF16_HEADLINE = replace(HEADLINE, dtype="bfloat16")
 ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
@@ -158,7 +153,10 @@ PLANS: dict[str, KernelPlan] = {
     "v5_in_flight": KernelPlan(
         problems=(*SIZES, ONE_WAVE_OF_256, BF16_HEADLINE), configurations=LARGE_TILES
     ),
-<<<<<<< HEAD
+    "v6_fp16_acc": KernelPlan(
+        problems=(*STORED_BY_TMA, ONE_WAVE_OF_256_BY_256),
+        configurations=(*each("RASTER", 0, 4, 8, 16, 32), *each("STAGES", 2, 3)),
+    ),
     "v7_persistent": KernelPlan(
         problems=(*STORED_BY_TMA, ONE_WAVE_OF_256, BF16_HEADLINE),
         configurations=(
@@ -192,10 +190,5 @@ PLANS: dict[str, KernelPlan] = {
             *each("ALTERNATE", 0, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
             *each("RASTER", 8, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
         ),
-=======
-    "v6_fp16_acc": KernelPlan(
-        problems=(*SIZES_OF_8, ONE_WAVE_OF_256_BY_256),
-        configurations=(*each("RASTER", 0, 4, 8, 16, 32), *each("STAGES", 2, 3)),
->>>>>>> next/v6
     ),
 }

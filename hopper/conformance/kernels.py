@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import numpy
 
+from hopper.compile import compile_kernel
 from hopper.conformance import Case, Tiled, blank
 from hopper.emulator.launch_values import to_bfloat16
 from hopper.experiments.descriptors import ROWS, Reader, tile_shape, usual_descriptors
@@ -112,6 +113,49 @@ def _fp16_sums(defines: Mapping[str, int], shape: tuple[int, int, int]) -> Case:
         shared_bytes=stages + 64 * tile[1] * 2 + 1024,
         defines=MappingProxyType(defines),
     )
+
+
+#: Blocks that take several tiles: with edges, and fewer tiles than blocks; whole tiles, and shared ones.
+PERSISTENT = {"v7_persistent": 1, "v8_multicast": 2, "v9_stream_k": 2}
+PERSISTENT_RUNS = (
+    ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2}, (300, 520, 456)),
+    ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2}, (1, 8, 8)),
+    ({"TILE_M": 128, "TILE_N": 128, "STAGES": 3, "RASTER": 1}, (520, 392, 1032)),
+    ({"TILE_M": 256, "TILE_N": 192, "STAGES": 3, "RASTER": 1}, (300, 1000, 520)),
+    ({"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 0, "BF16": 1}, (129, 264, 328)),
+)
+PERSISTENT_BLOCKS = 6
+
+
+def _persistent(
+    kernel: str, configured: Mapping[str, int], shape: tuple[int, int, int], share_a: int
+) -> Case:
+    defines = dict(configured) | ({"SHARE_A": share_a} if PERSISTENT[kernel] > 1 else {})
+    problem = Problem(*shape, seed=sum(shape))
+    name = ".".join(str(value) for value in defines.values())
+    tile_m, tile_n = defines["TILE_M"], defines["TILE_N"]
+    slots = 2 * -(-tile_m * tile_n // (2 * 64 * 64 * 2)) * 64 * 64 * 2  # of the outbox
+    return Case(
+        f"{kernel}.{name}.{'x'.join(map(str, shape))}",
+        f"{kernel}.cu",
+        kernel,
+        partial(_taken_in_turns, kernel, problem, MappingProxyType(defines)),
+        (2,),
+        grid=(PERSISTENT_BLOCKS, 1, 1),
+        block=(384, 1, 1),
+        shared_bytes=defines["STAGES"] * (tile_m + tile_n) * TILE_K * 2 + slots + 1024,
+        defines=MappingProxyType(defines),
+    )
+
+
+def _taken_in_turns(kernel: str, problem: Problem, defines: Mapping[str, int]) -> list:
+    facts = compile_kernel(kernel, **defines).facts
+    a, b, c, *sizes = _product(problem, (facts.a_box[0], facts.b_box[0]), "BF16" in defines)
+    workspace = []
+    if facts.partial_floats:
+        workspace.append(numpy.zeros(PERSISTENT_BLOCKS * facts.partial_floats, numpy.float32))
+        workspace.append(numpy.zeros(PERSISTENT_BLOCKS * facts.flags, numpy.uint32))
+    return [a, b, Tiled(c, facts.c_box), *workspace, *sizes]
 
 
 def _one(n: int) -> list:
@@ -318,4 +362,10 @@ CASES = (
         for defines, shape in (TWO_WARPGROUPS if threads > 256 else ONE_WARPGROUP)
     ),
     *(_fp16_sums(defines, shape) for defines, shape in FP16_SUMS),
+    *(
+        _persistent(kernel, defines, shape, share_a)
+        for kernel, clustered in PERSISTENT.items()
+        for defines, shape in PERSISTENT_RUNS
+        for share_a in ((0, 1) if clustered > 1 and "BF16" not in defines else (0,))
+    ),
 )  # fmt: skip

@@ -96,7 +96,9 @@ def _product(m: int, n: int, k: int, program: Program) -> Trial:
     """A kernel of the ladder: C (m, n) fp16."""
     a, b, right = _exact(m, n, k)
     c = _blank((m, n), "float16")
-    launch = plan(program, a, b, c)
+    # A persistent kernel gets so few blocks that each has more than one tile.
+    blocks = PERSISTENT_BLOCKS if program.facts.persistent else None
+    launch = plan(program, a, b, c, blocks=blocks)
     right = right.astype("float16")
     return Trial(launch.grid, launch.block, program.facts.shared_bytes, launch.args, ((c, right),))
 
@@ -310,8 +312,21 @@ RINGS = {
     "v4_two_consumers": {"TILE_M": 128, "TILE_N": 16, "STAGES": 2, "RASTER": 1},
     "v5_in_flight": {"TILE_M": 128, "TILE_N": 16, "STAGES": 2, "RASTER": 1},
     "v6_fp16_acc": {"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 1},
+    "v7_persistent": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
+    "v8_multicast": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
+    "v9_stream_k": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1, "SHARE_A": 0},
 }
-SHAPES = {"v6_fp16_acc": TMA_STORE_SHAPES}
+#: Of those whose blocks take several tiles: three tiles for each, with edges; one tile of one step.
+PERSISTENT_SHAPES = ((300, 264, 136), (100, 8, 40))
+PERSISTENT_BLOCKS = 4
+#: And where a tile is shared along K: a whole wave, and two units cut between two clusters.
+STREAM_SHAPES = ((260, 648, 200), (100, 8, 40))
+SHAPES = {
+    "v6_fp16_acc": TMA_STORE_SHAPES,
+    "v7_persistent": PERSISTENT_SHAPES,
+    "v8_multicast": PERSISTENT_SHAPES,
+    "v9_stream_k": STREAM_SHAPES,
+}
 #: Twice through the unrolled loop and then its tail; a tail alone.
 CEILING_ROUNDS = (10, 1)
 
