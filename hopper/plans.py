@@ -185,7 +185,7 @@ PLANS: dict[str, KernelPlan] = {
             *each("ALTERNATE", 0),
             *each("STREAM", 0, ALTERNATE=0),
             *each("RASTER", 4, 8, 32),
-            *each("TURN", 0, 1),
+            *each("TURN", 1),
             *each("STREAM", 0, 1, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
             *each("ALTERNATE", 0, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
             *each("RASTER", 8, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),

@@ -125,7 +125,7 @@ CONFIGURATIONS = {
         {"BF16": 1},
         {"STREAM": 0},
         {"ALTERNATE": 0},
-        {"TURN": 0},
+        {"TURN": 1},
         {"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "SHARE_A": 0},
     ],
 }

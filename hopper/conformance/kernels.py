@@ -115,7 +115,7 @@ def _fp16_sums(defines: Mapping[str, int], shape: tuple[int, int, int]) -> Case:
     )
 
 
-#: Blocks that take several tiles: with edges, and fewer tiles than blocks; whole tiles, and shared ones.
+#: Blocks that take several tiles: edges, fewer tiles than blocks, whole tiles and shared ones.
 PERSISTENT = {"v7_persistent": 1, "v8_multicast": 2, "v9_stream_k": 2}
 PERSISTENT_RUNS = (
     ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2}, (300, 520, 456)),

@@ -316,11 +316,11 @@ RINGS = {
     "v8_multicast": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
     "v9_stream_k": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1, "SHARE_A": 0},
 }
-#: Of those whose blocks take several tiles: three tiles for each, with edges; one tile of one step.
-PERSISTENT_SHAPES = ((300, 264, 136), (100, 8, 40))
+#: Of those whose blocks take several tiles: six tiles for four blocks, with edges; one of one step.
+PERSISTENT_SHAPES = ((200, 264, 136), (100, 8, 40))
 PERSISTENT_BLOCKS = 4
-#: And where a tile is shared along K: a whole wave, and two units cut between two clusters.
-STREAM_SHAPES = ((260, 648, 200), (100, 8, 40))
+#: And where tiles are shared along K: a whole wave, and a unit cut between two clusters.
+STREAM_SHAPES = ((200, 376, 232), (100, 8, 40))
 SHAPES = {
     "v6_fp16_acc": TMA_STORE_SHAPES,
     "v7_persistent": PERSISTENT_SHAPES,
