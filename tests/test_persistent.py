@@ -230,6 +230,14 @@ def test_an_n_that_tma_cannot_store_is_refused(kernel):
         gemm(program, a, b)
 
 
+def test_a_k_whose_steps_overflow_is_refused():
+    k = 2**20 + 64
+    a, b = (numpy.broadcast_to(numpy.zeros((1, 1), "float16"), (8, k)) for _ in range(2))
+    a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
+    with pytest.raises(ProblemError, match=r"K=1048640: .* at most K=1048576; take v8"):
+        gemm(small("v9_stream_k"), a, b)
+
+
 def test_a_number_of_blocks_that_cannot_be_is_refused():
     a, b = Problem(64, 64, 64).inputs()
     c = numpy.zeros((64, 64), "float16")
