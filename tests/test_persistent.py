@@ -141,7 +141,7 @@ def test_shared_steps_are_added_in_one_order():
 
 
 def test_a_wave_joins_the_stream_where_little_is_left():
-    """Three wide units and one of the rest, for three clusters: alone, that one would not be shared."""
+    """Three wide units and one of the rest, for three clusters: that one alone is not shared."""
     program = compile_kernel("v9_stream_k")
     problem = Problem(140, 1408, 264, distribution="integers")
     c, run, _ = multiplied(program, problem, blocks=6)

@@ -93,7 +93,7 @@ def _blank(shape: tuple[int, ...], dtype: str) -> numpy.ndarray:
 
 
 def _product(shape: tuple[int, ...], program: Program) -> Trial:
-    """A kernel of the ladder: C (m, n) fp16. ``shape``: M, N, K and, if it is persistent, blocks."""
+    """A kernel of the ladder: C (m, n) fp16. ``shape``: M, N, K; if it is persistent, blocks."""
     m, n, k, *blocks = shape
     a, b, right = _exact(m, n, k)
     c = _blank((m, n), "float16")
@@ -315,13 +315,14 @@ RINGS = {
     "v8_multicast": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
     "v9_stream_k": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1, "SHARE_A": 0},
 }
-#: And blocks, where these take several tiles. As many steps as stages, or one: then a stage that held an
-#: order gets the next one, as soon as it is freed. Three steps: an odd number round the ring.
+#: And blocks, where these take several tiles. As many steps as stages, or one: then a stage that
+#: held an order gets the next one as soon as it is freed. Three: an odd number round the ring.
 ORDER_SHAPE = (100, 8, 72, 2)
 PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), ORDER_SHAPE)
-#: Where tiles are shared along K: a unit cut among three clusters, so that what two give goes through the
-#: same stages; among two, from the other stage on; whole units. The cluster that finishes a cut unit has a
-#: step more, and finds the gifts there: to spin on a flag in global memory costs the emulator most.
+#: Where tiles are shared along K: a unit cut among three clusters, so that what two give goes
+#: through the same stages; among two, from the other stage on; whole units. The cluster that
+#: finishes a cut unit has a step more, and finds the gifts there: to spin on a flag in global memory
+#: costs the emulator most.
 STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (200, 264, 40, 4), ORDER_SHAPE)
 SHAPES = {
     "v6_fp16_acc": TMA_STORE_SHAPES,
