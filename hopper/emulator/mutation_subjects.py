@@ -317,13 +317,12 @@ RINGS = {
 }
 #: And blocks, where these take several tiles. As many steps as stages, or one: then a stage that
 #: held an order gets the next one as soon as it is freed. Three: an odd number round the ring.
-ORDER_SHAPE = (100, 8, 72, 2)
-PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), ORDER_SHAPE)
+PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), (100, 8, 72, 2))
 #: Where tiles are shared along K: a unit cut among three clusters, so that what two give goes
 #: through the same stages; among two, from the other stage on; whole units. The cluster that
-#: finishes a cut unit has a step more, and finds the gifts there: to spin on a flag in global memory
-#: costs the emulator most.
-STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (200, 264, 40, 4), ORDER_SHAPE)
+#: finishes a cut unit has a step more, and finds the gifts there: to spin on a flag in global
+#: memory costs the emulator most.
+STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (100, 264, 40, 2))
 SHAPES = {
     "v6_fp16_acc": TMA_STORE_SHAPES,
     "v7_persistent": PERSISTENT_SHAPES,
