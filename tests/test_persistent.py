@@ -140,6 +140,15 @@ def test_shared_steps_are_added_in_one_order():
     assert launch.c.tobytes() == again.tobytes()
 
 
+def test_a_wave_joins_the_stream_where_little_is_left():
+    """Three wide units and one of the rest, for three clusters: that one alone is not shared."""
+    program = compile_kernel("v9_stream_k")
+    problem = Problem(140, 1408, 264, distribution="integers")
+    c, run, _ = multiplied(program, problem, blocks=6)
+    assert (c == exact(problem)).all()
+    assert sum(count for opcode, count in run.counts.items() if opcode.startswith("st.release")) > 0
+
+
 def test_whole_units_add_in_the_order_of_the_first_rungs():
     problem = Problem(300, 200, 456, seed=5)
     a, b = problem.inputs()
