@@ -12,7 +12,7 @@
 // always go on, however many blocks run at once.
 #pragma once
 
-constexpr int SHARERS = 4;    // of a unit, at most: who finishes it reads what all others give
+constexpr int SHARERS = 4;    // of a unit, about: who finishes it reads what all others give
 constexpr int MIN_STEPS = 2;  // of a unit that are worth a share; fewer go with their neighbours
 
 struct Point {
