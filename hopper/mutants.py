@@ -319,7 +319,7 @@ MUTATIONS = (
         "v6_fp16_acc",
         "no proxy fence",
         "ordinary writes and TMA's reads take two paths: fence.proxy.async puts them in order",
-        "  fence_proxy_async();            // this",
+        "  fence_proxy_async();           // this",
         "  // this",
     ),
     Mutation(

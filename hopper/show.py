@@ -69,6 +69,7 @@ _MEANINGS = {
 _MEANINGS_IF_ASKED = {
     "I2F": "an integer becomes fp32",
     "F2FP": "two fp32 become fp16, packed into one register",
+    "STSM": "stmatrix: 8 × 8 matrices from registers to shared memory",
 }
 
 _STYLE = (

@@ -7,6 +7,7 @@ from test_records import PASSED, STATE, WHERE
 
 from hopper import bench, ladder, records, schema
 from hopper.compile import compile_kernel
+from hopper.paths import KERNELS
 from hopper.records import HEADLINE
 
 METRICS = {
@@ -83,7 +84,9 @@ def write_all() -> None:
             entry(kernel, counted()),
         ]
         if number >= 2:
+            entries.append(entry(kernel, tuned(kernel, ratio + 0.03)))
+        if "element.cuh" in (KERNELS / f"{kernel}.cu").read_text(encoding="utf-8"):
             bf16 = timing(ladder.BF16, "burst", ratio - 0.01, 1.4)
-            entries += [entry(kernel, bf16, BF16=1), entry(kernel, tuned(kernel, ratio + 0.03))]
+            entries.append(entry(kernel, bf16, BF16=1))
         write(kernel, entries)
     write("ceiling", ceiling())
