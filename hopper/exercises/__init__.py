@@ -16,6 +16,7 @@ from .v2_ring import ask_later, blocks_that_fit, ring_depth
 from .v3_specialized import causes, hung, releases, two_blocks
 from .v4_two_consumers import three_consumers, tile_of_block, traded
 from .v5_in_flight import last_release, one_stage, step_time
+from .v8_multicast import pair_bytes, pair_producer, two_by_two
 from .warpgroup import k_loop
 
 __all__ = [
@@ -48,6 +49,8 @@ __all__ = [
     "n_major",
     "one_stage",
     "padding",
+    "pair_bytes",
+    "pair_producer",
     "parities",
     "passed_on",
     "read_aloud",
@@ -61,6 +64,7 @@ __all__ = [
     "tile_of_block",
     "traded",
     "two_blocks",
+    "two_by_two",
     "two_in_flight",
     "two_loads",
     "wrong_field",

@@ -41,6 +41,7 @@ def registered() -> tuple[Experiment, ...]:
         ladder,
         layouts,
         measuring,
+        multicast,
         protocol,
         shared_reads,
         tma_mbarrier,
@@ -61,6 +62,7 @@ def registered() -> tuple[Experiment, ...]:
         *protocol.EXPERIMENTS,
         *two_consumers.EXPERIMENTS,
         *ladder.EXPERIMENTS,
+        *multicast.EXPERIMENTS,
     )
 
 

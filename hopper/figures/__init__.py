@@ -17,6 +17,7 @@ from .layouts import (
 )
 from .mbarrier_stepper import mbarrier_stepper
 from .operands import operand_path, operand_traffic
+from .pair_pictures import pair_loads, pair_tiles
 from .protocol_explorer import protocol_explorer
 from .protocol_steps import protocol_steps
 from .raster import raster_patch
@@ -50,6 +51,8 @@ __all__ = [
     "multicast_pair",
     "operand_path",
     "operand_traffic",
+    "pair_loads",
+    "pair_tiles",
     "protocol_explorer",
     "protocol_steps",
     "raster_patch",
