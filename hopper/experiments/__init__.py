@@ -41,12 +41,14 @@ def registered() -> tuple[Experiment, ...]:
         ladder,
         layouts,
         measuring,
+        persistent,
         protocol,
         shared_reads,
         tma_mbarrier,
         two_consumers,
         v0_mma_sync,
         warpgroup,
+        waves,
     )
 
     return (
@@ -61,6 +63,8 @@ def registered() -> tuple[Experiment, ...]:
         *protocol.EXPERIMENTS,
         *two_consumers.EXPERIMENTS,
         *ladder.EXPERIMENTS,
+        *persistent.EXPERIMENTS,
+        *waves.EXPERIMENTS,
     )
 
 
