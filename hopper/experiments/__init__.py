@@ -42,12 +42,14 @@ def registered() -> tuple[Experiment, ...]:
         layouts,
         measuring,
         multicast,
+        persistent,
         protocol,
         shared_reads,
         tma_mbarrier,
         two_consumers,
         v0_mma_sync,
         warpgroup,
+        waves,
     )
 
     return (
@@ -63,6 +65,8 @@ def registered() -> tuple[Experiment, ...]:
         *two_consumers.EXPERIMENTS,
         *ladder.EXPERIMENTS,
         *multicast.EXPERIMENTS,
+        *persistent.EXPERIMENTS,
+        *waves.EXPERIMENTS,
     )
 
 
