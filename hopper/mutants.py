@@ -413,9 +413,7 @@ def mutated_source(mutation: Mutation) -> str:
     return _changed(mutation, source, name, ((f'#include "{mutation.header}"\n', header),))
 
 
-def _changed(
-    mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]
-) -> str:
+def _changed(mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]) -> str:
     for old, new in changes:
         found = text.count(old)
         if found != 1:
@@ -462,9 +460,7 @@ def emulated(mutation: Mutation) -> list[str]:
 def problems_of(mutation: Mutation) -> list[Problem]:
     """What a broken kernel is tried on; N is rounded up where TMA stores C, as it must be."""
     step = 8 if compile_kernel(mutation.kernel, **mutation.defines).facts.c_box else 1
-    return [
-        Problem(m, -(-n // step) * step, k, seed=seed) for m, n, k in SHAPES for seed in SEEDS
-    ]
+    return [Problem(m, -(-n // step) * step, k, seed=seed) for m, n, k in SHAPES for seed in SEEDS]
 
 
 def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:

@@ -16,6 +16,7 @@ from .v2_ring import ask_later, blocks_that_fit, ring_depth
 from .v3_specialized import causes, hung, releases, two_blocks
 from .v4_two_consumers import three_consumers, tile_of_block, traded
 from .v5_in_flight import last_release, one_stage, step_time
+from .v7_persistent import drained_parity, lost, order_read, share_used
 from .warpgroup import k_loop
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "core_matrix_layout",
     "counts",
     "descriptor",
+    "drained_parity",
     "executed",
     "fits",
     "fragment",
@@ -43,10 +45,12 @@ __all__ = [
     "k_loop",
     "keep_the_rules",
     "last_release",
+    "lost",
     "ldmatrix_b",
     "mistakes",
     "n_major",
     "one_stage",
+    "order_read",
     "padding",
     "parities",
     "passed_on",
@@ -54,6 +58,7 @@ __all__ = [
     "releases",
     "ring_depth",
     "row_sum",
+    "share_used",
     "step_time",
     "stmatrix_order",
     "stored",
