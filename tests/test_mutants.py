@@ -63,6 +63,15 @@ EMULATED = {
         "released in the first step too": "operand-overwritten",
         "the last group is not waited for": "accumulator-pending",
     },
+    "v6_fp16_acc": {
+        "no proxy fence": "no-proxy-fence",
+        "stored before all have written": "shared-race",
+        "no turns": "shared-race",
+        "passed on before it was read": "store-overwritten",
+        "all four warps pass it on": "store-overwritten",
+        "__syncthreads() in a turn": "deadlock",
+        "not swizzled": "wrong result",
+    },
 }
 every_mutation = pytest.mark.parametrize(
     "mutation", mutants.MUTATIONS, ids=lambda m: f"{m.kernel}: {m.name}"

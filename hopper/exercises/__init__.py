@@ -16,6 +16,7 @@ from .v2_ring import ask_later, blocks_that_fit, ring_depth
 from .v3_specialized import causes, hung, releases, two_blocks
 from .v4_two_consumers import three_consumers, tile_of_block, traded
 from .v5_in_flight import last_release, one_stage, step_time
+from .v6_fp16_acc import room_for_sums, stands_still, without_turns
 from .v7_persistent import drained_parity, lost, order_read, share_used
 from .warpgroup import k_loop
 
@@ -57,8 +58,10 @@ __all__ = [
     "read_aloud",
     "releases",
     "ring_depth",
+    "room_for_sums",
     "row_sum",
     "share_used",
+    "stands_still",
     "step_time",
     "stmatrix_order",
     "stored",
@@ -68,5 +71,6 @@ __all__ = [
     "two_blocks",
     "two_in_flight",
     "two_loads",
+    "without_turns",
     "wrong_field",
 ]

@@ -13,7 +13,7 @@ from hopper.emulator import Emulator, EmulatorError
 from hopper.errors import CompileError
 from hopper.exercises.v4_two_consumers import called
 from hopper.experiments.waves import used
-from hopper.figures.turns import Tiles, run_turns
+from hopper.figures.tile_turns import Tiles, run_tile_turns
 from hopper.gemm import Problem, plan
 from hopper.paths import INCLUDE, KERNELS
 
@@ -146,7 +146,7 @@ def lost(answer: Callable[..., Any]) -> None:
                 way = Tiles(
                     steps=12, stages=turn + 1, turn=turn, product=product, load=product, leave=leave
                 )
-                right = (1 / run_turns(way, 16).busy - 1) * 2 * way.steps * product
+                right = (1 / run_tile_turns(way, 16).busy - 1) * 2 * way.steps * product
                 got, wrong = called(answer, leave, product, turn)
                 if wrong:
                     print(f"not yet: {wrong}")

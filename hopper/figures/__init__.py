@@ -27,6 +27,7 @@ from .ring_run import ring_timeline
 from .run_timeline import run_timeline
 from .streams import streams
 from .tile_run import tile_timeline
+from .tile_turns import tile_turns
 from .timeline import timeline
 from .tma_pictures import mbarrier_phase, multicast_pair, tensor_map_fields
 from .turns import turns
@@ -68,6 +69,7 @@ __all__ = [
     "tensor_map_fields",
     "thread_values",
     "tile_timeline",
+    "tile_turns",
     "tile_to_instructions",
     "timeline",
     "turns",
