@@ -20,6 +20,12 @@ from hopper.paths import INCLUDE, KERNELS
 KERNEL = "v7_persistent"
 _SMALL = {"TILE_N": 128, "STAGES": 2}
 _PARITY = "(tiles + consumer + 1) % 2"
+_CLOSES = "if (warpgroup == 0) outbox_close"
+#: Who stores counts uses from consumer 1 on, and that one closes the outbox.
+_CONSUMER_1_FIRST = (
+    ("&out.drained[use / 2 % 2][slot]", "&out.drained[use / 2 % 2 ^ 1][slot]"),
+    ("&out.drained[1][0]", "&out.drained[0][0]"),
+)
 _INCLUDE = '#include "outbox.cuh"\n'
 _READ = "    const Order order = orders[at.stage];\n"
 _TAKE = re.compile(
@@ -62,14 +68,16 @@ def share_used(answer: Callable[..., Any]) -> None:
 
 
 def drained_parity(expression: str | None) -> None:
-    """Check a C++ expression for the parity of ``outbox_put``'s wait, of ``tiles`` and ``consumer``."""
+    """Check the parity that outbox_put awaits if consumer 1 fills the outbox before consumer 0.
+
+    ``expression``: C++, of ``tiles`` and ``consumer``.
+    """
     if not _asked(expression):
         return
     header = (INCLUDE / "outbox.cuh").read_text(encoding="utf-8").replace("#pragma once\n", "")
-    assert header.count(_PARITY) == 1, "outbox.cuh must have its parity once"
+    header = _replaced(header, (*_CONSUMER_1_FIRST, (_PARITY, f"unsigned({expression})")))
     source = (KERNELS / f"{KERNEL}.cu").read_text(encoding="utf-8")
-    assert source.count(_INCLUDE) == 1, f"{KERNEL}.cu must include the outbox once"
-    source = source.replace(_INCLUDE, header.replace(_PARITY, f"unsigned({expression})"))
+    source = _replaced(source, ((_CLOSES, _CLOSES.replace("0", "1")), (_INCLUDE, header)))
     wrong = _tried(source, _SMALL)
     print(wrong or f"right: {len(_RUNS)} runs of three tiles, no slot is filled too early or never")
 
@@ -87,6 +95,13 @@ def order_read(lines: str | None) -> None:
     source = _TAKE.sub(lambda found: found[1] + text, source)
     wrong = _tried(source, _SMALL | {"TURN": 0})
     print(wrong or f"right: {len(_RUNS)} runs of three tiles, and every order is read in time")
+
+
+def _replaced(text: str, changes: tuple[tuple[str, str], ...]) -> str:
+    for old, new in changes:
+        assert text.count(old) == 1, f"v7 must have {old!r} once"
+        text = text.replace(old, new)
+    return text
 
 
 def _asked(text: str | None) -> bool:

@@ -43,7 +43,8 @@ def run_model(
     """The model of a run. Parameters as those of ``run_timeline``; raises ProblemError as it does.
 
     ``lanes_of``: makes lanes of a figure's own, in place of all others, from what happened and the
-    moment behind the last. Only the first wave of blocks is looked at: those that are resident together from the start.
+    moment behind the last. Only the first wave of blocks is looked at: those that are resident
+    together from the start.
     """
     events = list(_first_wave(run.trace.events))
     last = events[-1].step if events else 0
