@@ -72,6 +72,14 @@ EMULATED = {
         "__syncthreads() in a turn": "deadlock",
         "not swizzled": "wrong result",
     },
+    "v7_persistent": {
+        "the last stage of a tile is kept": "deadlock",
+        "the order behind the arrival": "shared-race",
+        "all stages held back": "deadlock",
+        "no proxy fence before the store": "no-proxy-fence",
+        "drained before it is read": "store-overwritten",
+        "one drained barrier a slot": "shared-race",
+    },
 }
 every_mutation = pytest.mark.parametrize(
     "mutation", mutants.MUTATIONS, ids=lambda m: f"{m.kernel}: {m.name}"

@@ -27,9 +27,9 @@ _CONSUMER_1_FIRST = (
     ("&out.drained[1][0]", "&out.drained[0][0]"),
 )
 _INCLUDE = '#include "outbox.cuh"\n'
-_READ = "    const Order order = orders[at.stage];\n"
+#: What a consumer does with its order, between the wait for the stage and its accumulators.
 _TAKE = re.compile(
-    r"(    // \[take\]\n.*?)" + re.escape(_READ) + r"(?:[^\n]*__syncwarp[^\n]*\n)*", re.DOTALL
+    r"(    // \[take\]\n    mbarrier_wait_parity\([^\n]*\n).*?(    float d\[[^\n]*\n)", re.DOTALL
 )
 # (steps of K, a seed for the emulator's schedule): each with three tiles for one block.
 _RUNS = ((1, None), (2, None), (3, 1))
@@ -83,16 +83,16 @@ def drained_parity(expression: str | None) -> None:
 
 
 def order_read(lines: str | None) -> None:
-    """Check what stands in the place of the line that reads the order, with TURN = 0.
+    """Check how a consumer takes its order, with TURN = 0.
 
-    ``lines``: CUDA C++ that declares ``order``.
+    ``lines``: CUDA C++ that declares ``order`` and leaves the loop where there is none.
     """
     if not _asked(lines):
         return
     source = (KERNELS / f"{KERNEL}.cu").read_text(encoding="utf-8")
-    assert len(_TAKE.findall(source)) == 1, f"{KERNEL}.cu must read its order once"
+    assert len(_TAKE.findall(source)) == 1, f"{KERNEL}.cu must take its order once"
     text = lines.strip("\n") + "\n"
-    source = _TAKE.sub(lambda found: found[1] + text, source)
+    source = _TAKE.sub(lambda found: found[1] + text + found[2], source)
     wrong = _tried(source, _SMALL | {"TURN": 0})
     print(wrong or f"right: {len(_RUNS)} runs of three tiles, and every order is read in time")
 
