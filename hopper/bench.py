@@ -326,7 +326,8 @@ def checked_pair(program: Program, a, b) -> Pair:
 
     launch.run()
     peer()
-    return Pair(launch.run, peer, Checked.of(check(c, a, b, peer=peer_c)))
+    fp16_sums = bool(program.facts.fp16_sums)
+    return Pair(launch.run, peer, Checked.of(check(c, a, b, peer=peer_c, fp16_sums=fp16_sums)))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ _BLOCK = 1024  # rows and columns compared at a time, to bound the fp64 copies
 _TILE = 64  # rows of one wgmma: sampled rows include first and last ones of such tiles
 
 FP32_ULP = 2.0**-23  # what truncation to 24 significant bits loses at most, relative
+WGMMA_K = 16  # of 16-bit elements: what one instruction adds to a sum before it is rounded
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def reference_rows(a, b, rows) -> Any:
     return widened(bits_of(a)[rows], dtype) @ widened(bits_of(b), dtype).T
 
 
-def tolerance(reference, spread, k: int, dtype: str = "float16"):
+def tolerance(reference, spread, k: int, dtype: str = "float16", fp16_sums: bool = False):
     """How far each element may lie from the fp64 one: an array like ``reference``.
 
     2^-11·|ref| + 2^-25: rounding the result to fp16, subnormals included; to bf16 it is
@@ -83,9 +84,19 @@ def tolerance(reference, spread, k: int, dtype: str = "float16"):
     (k/16 + 1)·2^-23·(8·R + |ref|): each wgmma truncates its sum to 24 bits, where partial sums
     are taken to stay below 8·R + |ref|. ``spread`` is R, the root of Σ a²b² over k, which is
     the typical size of a partial sum of values with random signs.
+
+    ``fp16_sums``: each wgmma but the last, which the first line covers, also rounds its sum to
+    fp16. Such roundings fall to either side: r of them, each at most 2^-11 of a partial sum, add
+    up to at most r of them, and typically to a good third of √r. 2·√r are allowed, or r where
+    that is less, of partial sums that stay below 4·R + |ref|. Sums that only grow round to one
+    side once what a wgmma adds is below half their last digit; those come out wrong.
     """
     size = abs(reference)
-    return _rounding(size, dtype) + (k / 16 + 1) * FP32_ULP * (8 * spread + size)
+    allowed = _rounding(size, dtype) + (k / WGMMA_K + 1) * FP32_ULP * (8 * spread + size)
+    if not fp16_sums:
+        return allowed
+    roundings = _fp16_roundings(k)
+    return allowed + min(roundings, 2 * roundings**0.5) * _rounding(4 * spread + size, "float16")
 
 
 def _rounding(size, dtype: str):
@@ -94,7 +105,25 @@ def _rounding(size, dtype: str):
     return element.half_ulp * size + element.half_subnormal
 
 
-def compare(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Comparison:
+def _usual(expected, spread, k: int, dtype: str, fp16_sums: bool):
+    """An error whose norm the whole error's stays below: a norm averages, so every partial sum
+    counts at its typical size. One after a share s of K is R·√s with random signs, |ref|·s without.
+    """
+    usual = _rounding(abs(expected), dtype) + (k / WGMMA_K + 1) * FP32_ULP * 2 * spread
+    if not fp16_sums:
+        return usual
+    mean_square = spread**2 / 2 + expected**2 / 3
+    return usual + (_fp16_roundings(k) * mean_square) ** 0.5 * ELEMENT_TYPES["float16"].half_ulp
+
+
+def _fp16_roundings(k: int) -> int:
+    """How often an fp16 accumulator is rounded before the last wgmma rounds it, too."""
+    return -(-k // WGMMA_K) - 1
+
+
+def compare(
+    c, a, b, *, rows: Iterable[int] | None = None, peer=None, fp16_sums: bool = False
+) -> Comparison:
     """Compare C with A·Bᵀ: like ``check``, but a wrong C is only reported, not raised."""
     m, n, k = _sizes(c, a, b, peer)
     xp, dtype = _module_of(c), memory_of(c).dtype.name
@@ -108,10 +137,9 @@ def compare(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Compari
         expected = block_a @ block_b.T
         spread = xp.sqrt((block_a**2) @ (block_b**2).T)
         got = widened(c[xp.asarray(some_rows), columns], dtype)
-        fp64.add(got, expected, tolerance(expected, spread, k, dtype), some_rows, columns)
-        # A norm averages, so partial sums count at their typical size.
-        usual = (k / 16 + 1) * FP32_ULP * 2 * spread
-        fp64.allow(_rounding(abs(expected), dtype) + usual)
+        allowed = tolerance(expected, spread, k, dtype, fp16_sums)
+        fp64.add(got, expected, allowed, some_rows, columns)
+        fp64.allow(_usual(expected, spread, k, dtype, fp16_sums))
     compared = f"{_count(len(chosen), m, n)} against fp64"
 
     whole = _Tally(ELEMENT_TYPES[dtype])
@@ -125,7 +153,7 @@ def compare(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Compari
             spread = fourth_a[here, None] * fourth_b[None, columns]
             got = widened(c[here, columns], dtype)
             # Both may be off by a tolerance.
-            allowed = 2 * tolerance(expected, spread, k, dtype)
+            allowed = 2 * tolerance(expected, spread, k, dtype, fp16_sums)
             whole.add(got, expected, allowed, some_rows, columns)
         compared += f", {_count(m, m, n)} against the peer with twice the tolerance"
     # Rows outside the sample have no reference, but what was never written is still NaN.
@@ -134,16 +162,20 @@ def compare(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Compari
     return _verdict(fp64, whole, unwritten, compared)
 
 
-def check(c, a, b, *, rows: Iterable[int] | None = None, peer=None) -> Comparison:
+def check(
+    c, a, b, *, rows: Iterable[int] | None = None, peer=None, fp16_sums: bool = False
+) -> Comparison:
     """Compare C (M, N) with A (M, K) · B (N, K)ᵀ; NumPy or CuPy arrays, all fp16 or all bf16.
 
     Everything in fp64 where that is affordable, else ``rows`` or a sample of them: the first and
     the last, both edges of some 64-row tiles, and random ones. ``peer``: another result of that
     type, such as cuBLAS's, that every element is compared with at twice the tolerance.
+    ``fp16_sums``: the kernel rounds its sums to fp16 step by step, so more error is explained; a
+    launch fact of that name says so.
     NaN never passes; fill C with NaN before the kernel runs, and no forgotten tile does.
     Raises CheckError with the report when C is wrong.
     """
-    found = compare(c, a, b, rows=rows, peer=peer)
+    found = compare(c, a, b, rows=rows, peer=peer, fp16_sums=fp16_sums)
     if not found.ok:
         raise CheckError(str(found))
     return found

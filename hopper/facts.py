@@ -27,10 +27,11 @@ class LaunchFacts:
     1 without clusters.
 
     The others only such a kernel states that has them. ``bf16``: 1 where its matrices are bf16.
-    ``c_rows``, ``c_columns``: elements of C that one TMA store writes; the kernel takes a tensor map
-    of C and no pointer. ``a_rows``, ``b_rows``: rows that one TMA load brings, where those are fewer
-    than the tile's. ``persistent``: 1 where a block takes tile after tile, so that there are at most
-    as many as run at once. ``partial_floats``, ``flags``: of the workspace, for each block.
+    ``c_rows``, ``c_columns``: elements of C that one TMA store writes; the kernel takes a tensor
+    map of C and no pointer. ``a_rows``, ``b_rows``: rows that one TMA load brings, where those are
+    fewer than the tile's. ``persistent``: 1 where a block takes tile after tile, so that there are
+    at most as many as run at once. ``partial_floats``, ``flags``: of the workspace, for each block.
+    ``fp16_sums``: 1 where sums are rounded to fp16 step by step.
     """
 
     tile_m: int
@@ -48,6 +49,7 @@ class LaunchFacts:
     persistent: int = 0
     partial_floats: int = 0
     flags: int = 0
+    fp16_sums: int = 0
 
     @property
     def dtype(self) -> str:

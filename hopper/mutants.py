@@ -320,6 +320,56 @@ MUTATIONS = (
         "",
     ),
     Mutation(
+        "v6_fp16_acc",
+        "no proxy fence",
+        "ordinary writes and TMA's reads take two paths: fence.proxy.async puts them in order",
+        "  fence_proxy_async();            // this",
+        "  // this",
+    ),
+    Mutation(
+        "v6_fp16_acc",
+        "stored before all have written",
+        "one thread stores what 128 have written: they meet first",
+        "  named_barrier_sync(own, 128);  // and",
+        "  // and",
+    ),
+    Mutation(
+        "v6_fp16_acc",
+        "no turns",
+        "one buffer has one owner at a time",
+        "  if (warpgroup > 0) named_barrier_sync(turn, 128 + 32);\n",
+        "",
+    ),
+    Mutation(
+        "v6_fp16_acc",
+        "passed on before it was read",
+        "the source of a TMA store may be overwritten only after wait_group.read",
+        "      tma_wait_group_read<0>();  // the buffer",
+        "      // the buffer",
+    ),
+    Mutation(
+        "v6_fp16_acc",
+        "all four warps pass it on",
+        "a barrier counts arrivals, whoever they are from: only the warp that stored knows enough",
+        "    if (warpgroup + 1 < CONSUMERS) named_barrier_arrive(turn + 1, 128 + 32);\n  }\n",
+        "  }\n  if (warpgroup + 1 < CONSUMERS) named_barrier_arrive(turn + 1, 128 + 32);\n",
+    ),
+    Mutation(
+        "v6_fp16_acc",
+        "__syncthreads() in a turn",
+        "__syncthreads() waits for every thread of the block that has not left, and the other "
+        "consumers wait for their turn",
+        "  named_barrier_sync(own, 128);  // and",
+        "  __syncthreads();  // and",
+    ),
+    Mutation(
+        "v6_fp16_acc",
+        "not swizzled",
+        "who writes a box for TMA swizzles it as the map says",
+        "(chunk % 8 ^ r % 8) * 8",
+        "chunk % 8 * 8",
+    ),
+    Mutation(
         "v7_persistent",
         "the last stage of a tile is kept",
         "a block that goes on needs every stage back",
@@ -464,9 +514,7 @@ def mutated_source(mutation: Mutation) -> str:
     return _changed(mutation, source, name, ((f'#include "{mutation.header}"\n', header),))
 
 
-def _changed(
-    mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]
-) -> str:
+def _changed(mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]) -> str:
     for old, new in changes:
         found = text.count(old)
         if found != 1:
@@ -490,32 +538,19 @@ def emulated(mutation: Mutation) -> list[str]:
     kernel has as few blocks as it can, which take three tiles each. Where no rule is broken,
     whether the result is "right" or a "wrong result".
     """
-    program = compile_mutation(mutation)
-    facts = program.facts
+    sound, broken = compile_kernel(mutation.kernel, **mutation.defines), compile_mutation(mutation)
+    facts = sound.facts
     tiles = 3 * facts.cluster if facts.persistent else 2
     problem = Problem(tiles * facts.tile_m, facts.tile_n, (2 * facts.stages + 1) * facts.tile_k)
     a, b = problem.inputs()
     c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
-    sound = compile_kernel(mutation.kernel, **mutation.defines)  # a plan refuses what is unclean
+    # A plan refuses what is unclean, so it is the sound kernel's.
     launch = plan(sound, a, b, c, blocks=facts.cluster if facts.persistent else None)
-    run = Emulator(on_hazard="collect").launch(
-        program.ptx,
-        program.kernel,
-        launch.grid,
-        launch.block,
-        shared_bytes=facts.shared_bytes,
-        args=launch.args,
-    )
+    collecting = replace(launch.backend, emulator=Emulator(on_hazard="collect"))
+    run = replace(launch, program=broken, backend=collecting).run()
     found = list(dict.fromkeys(hazard.kind for hazard in run.hazards))
-    return found or ["right" if compare(c, a, b).ok else "wrong result"]
-
-
-def problems_of(mutation: Mutation) -> list[Problem]:
-    """What a broken kernel is tried on; N is rounded up where TMA stores C, as it must be."""
-    step = 8 if compile_kernel(mutation.kernel, **mutation.defines).facts.c_box else 1
-    return [
-        Problem(m, -(-n // step) * step, k, seed=seed) for m, n, k in SHAPES for seed in SEEDS
-    ]
+    right = compare(c, a, b, fp16_sums=bool(facts.fp16_sums)).ok
+    return found or ["right" if right else "wrong result"]
 
 
 def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
@@ -526,7 +561,7 @@ def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
     takes the rest of that problem's launches with it. Where it was the problem's first launch, the
     shape's other seeds are not tried: numbers do not decide whether a kernel ends.
     """
-    problems = problems_of(mutation)
+    problems = _problems(mutation)
     launches: dict[int, list[dict]] = {index: [] for index in range(len(problems))}
     first = 0
     while first < len(problems):
@@ -545,6 +580,12 @@ def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:
         for index, problem in enumerate(problems)
         if launches[index]
     )
+
+
+def _problems(mutation: Mutation) -> list[Problem]:
+    """What a broken kernel is tried on. One that stores C by TMA has an N that 8 divides."""
+    unit = 8 if compile_kernel(mutation.kernel, **mutation.defines).facts.c_rows else 1
+    return [Problem(m, -(-n // unit) * unit, k, seed=seed) for m, n, k in SHAPES for seed in SEEDS]
 
 
 def _trial(problem: Problem, lines: list[dict]) -> Trial:
@@ -583,7 +624,7 @@ def _launch_all(mutation: Mutation, first: int) -> None:
 
     sound = compile_kernel(mutation.kernel, **mutation.defines)
     broken = compile_mutation(mutation)
-    problems = problems_of(mutation)
+    problems = _problems(mutation)
     for index in range(first, len(problems)):
         a, b = (cupy.asarray(x) for x in problems[index].inputs())
         expected = gemm(sound, a, b)

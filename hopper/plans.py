@@ -39,8 +39,21 @@ SIZES = (
     Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
 )
 
+#: As SIZES, and sizes of layers; N is a multiple of 8, because TMA stores C.
+STORED_BY_TMA = (
+    HEADLINE,
+    Problem(4096, 4096, 4096),
+    Problem(2048, 2048, 2048),
+    Problem(1024, 1024, 1024),
+    Problem(8191, 8184, 8184),  # no side a multiple of the tile
+    Problem(16384, 16384, 16384),
+    Problem(4096, 4096, 14336),
+    Problem(8192, 28672, 8192),
+)
+
 BF16_HEADLINE = replace(HEADLINE, dtype="bfloat16")
 ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
+ONE_WAVE_OF_256_BY_256 = Problem(2816, 3072, 8192)  # 132 tiles: one block an SM
 LARGE_TILES = (
     *each("RASTER", 0, 1, 2, 4, 8, 16, 32, 64),
     *each("STAGES", 2, 3, 4),
@@ -139,5 +152,43 @@ PLANS: dict[str, KernelPlan] = {
     ),
     "v5_in_flight": KernelPlan(
         problems=(*SIZES, ONE_WAVE_OF_256, BF16_HEADLINE), configurations=LARGE_TILES
+    ),
+    "v6_fp16_acc": KernelPlan(
+        problems=(*STORED_BY_TMA, ONE_WAVE_OF_256_BY_256),
+        configurations=(*each("RASTER", 0, 4, 8, 16, 32), *each("STAGES", 2, 3)),
+    ),
+    "v7_persistent": KernelPlan(
+        problems=(*STORED_BY_TMA, ONE_WAVE_OF_256, BF16_HEADLINE),
+        configurations=(
+            *each("TURN", 0, 1, 2, 3),
+            *each("STAGES", 2, 3),
+            *each("RASTER", 0, 4, 8, 32),
+            *tiles((128, 128), (128, 192), (256, 128)),
+            *each("STAGES", 3, TILE_M=256, TILE_N=192),
+        ),
+    ),
+    "v8_multicast": KernelPlan(
+        problems=(*STORED_BY_TMA, BF16_HEADLINE),
+        configurations=(
+            *each("RASTER", 0, 2, 4, 16, 32),
+            *each("TURN", 0),
+            *each("SHARE_A", 1),
+            *each("SHARE_A", 0, 1, TILE_M=256, TILE_N=128),
+            *each("SHARE_A", 0, 1, TILE_M=256, TILE_N=192, STAGES=3),
+            *each("CLUSTER_SCOPE", 1),
+        ),
+    ),
+    "v9_stream_k": KernelPlan(
+        problems=(*STORED_BY_TMA, BF16_HEADLINE),
+        configurations=(
+            *each("STREAM", 0),
+            *each("ALTERNATE", 0),
+            *each("STREAM", 0, ALTERNATE=0),
+            *each("RASTER", 4, 8, 32),
+            *each("TURN", 1),
+            *each("STREAM", 0, 1, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
+            *each("ALTERNATE", 0, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
+            *each("RASTER", 8, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
+        ),
     ),
 }

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from hopper.errors import HopperError
@@ -55,6 +55,13 @@ def find_nvdisasm() -> Path:
             "pip install nvidia-cuda-nvdisasm, or put the CUDA toolkit's bin folder on PATH"
         )
     return Path(on_path)
+
+
+@cache
+def nvdisasm_version() -> str:
+    """What nvdisasm says of its version. Raises HopperError without one."""
+    command = [find_nvdisasm(), "--version"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def disassemble(cubin: bytes) -> Sass:

@@ -149,6 +149,7 @@ v7_persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ T
     mbarrier_wait_parity(&full[at.stage], at.parity);
     const Order order = orders[at.stage];
     if (!order.more) break;
+    __syncwarp();  // all lanes have read it before one of them releases the stage
     float d[BLOCKS][TILE_N / 2];  // this thread's share of the tile's fp32 accumulators
     // [/take]
 

@@ -166,6 +166,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
     mbarrier_wait_parity(&barriers.full[at.stage], at.parity);
     const Order order = orders[at.stage];
     if (!order.more) break;
+    __syncwarp();  // all lanes have read it before one of them releases the stage
     float d[BLOCKS][TILE_N / 2];  // this thread's share of the tile's fp32 accumulators
     // [/take]
 

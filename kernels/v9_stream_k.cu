@@ -48,7 +48,7 @@
 #define TURN (STAGES - 1)  // last steps of a tile that consumer 1 holds back; 0: none
 #endif
 #ifndef STREAM
-#define STREAM 1  // 0: whole units only, as v8
+#define STREAM 1  // 0: whole units only, as in v8
 #endif
 #ifndef ALTERNATE
 #define ALTERNATE 1  // every second wave goes through K backwards, and finds its end in L2
@@ -100,7 +100,7 @@ LAUNCH_FACT(partial_floats, TILE_M * TILE_N);
 LAUNCH_FACT(flags, CONSUMERS);
 
 using Division = Pairs<SHARE_A, TILE_M, TILE_N, REST ? REST_N : 0, RASTER>;
-using Work = StreamK<REST ? 3 : 1, REST ? 2 : 1>;  // a step of a tile costs what it multiplies
+using Work = StreamK<REST ? 3 : 1, REST ? 2 : 1, STREAM>;  // a step costs what it multiplies
 using Barriers = PairBarriers<STAGES>;
 
 template <int M, int N>
@@ -257,6 +257,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
       mbarrier_wait_parity(&barriers.full[at.stage], at.parity);
       const Order order = orders[at.stage];
       if (order.steps == 0) break;
+      __syncwarp();  // all lanes have read it before one of them releases the stage
       if (REST && order.rest) compute(Shape<REST_M, REST_N>{}, order);
       else compute(Shape<TILE_M, TILE_N>{}, order);
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import hypothesis
 import numpy
 import pytest
-from site_building import build_book
+from site_building import shared_book
 
 from hopper.backends import why_not
 
@@ -70,6 +70,24 @@ def device_array() -> type[DeviceArray]:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory):
-    """The book, built once for all tests of pages."""
-    return build_book(tmp_path_factory.mktemp("book"))
+def site(session_cache):
+    """The book, built once for all tests of pages, of all workers."""
+    return shared_book(session_cache.with_name("book"))
+
+
+# Playwright is imported where it is used: a machine with a GPU may have none.
+@pytest.fixture(scope="module")
+def browser():
+    from browsing import chromium
+
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def visit(browser, folder):
+    """Opens visits of the module's ``folder`` of pages; none of them may have complained."""
+    from figure_pages import visiting
+
+    with visiting(browser, folder) as start:
+        yield start

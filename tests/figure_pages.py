@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from browsing import Visit
 from playwright.sync_api import Browser, Page
-from site_building import Site
-from test_browser import Visit
 
 from hopper.paths import ROOT
 
@@ -47,7 +46,7 @@ def visiting(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:
     opened: list[Visit] = []
 
     def start(**options) -> Visit:
-        opened.append(Visit(browser, Site(folder, 0, ""), **options))
+        opened.append(Visit(browser, folder, **options))
         return opened[-1]
 
     yield start

@@ -1,8 +1,11 @@
 """Build the book, or a small book of a test's own, the way `make html` does."""
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,11 +80,29 @@ def build_book(target: Path) -> Site:
     return build(ROOT, target, "-D", "nb_execution_raise_on_error=0")
 
 
+def shared_book(target: Path) -> Site:
+    """The book of this session: whoever comes first builds it, and the others wait for that."""
+    target.mkdir(exist_ok=True)
+    ended = target / "ended.json"
+    with (target / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ended.exists():
+            made = build_book(target)
+            ended.write_text(json.dumps([made.status, made.log]))
+    return Site(target / "html", *json.loads(ended.read_text()))
+
+
 def small_book(folder: Path, chapter: str, kernels: str = "") -> Path:
     """Write a book of a cover and one chapter, `chapters/one.md`; returns its folder."""
+    return book_of(folder, {"one": chapter}, kernels)
+
+
+def book_of(folder: Path, chapters: Mapping[str, str], kernels: str = "") -> Path:
+    """Write a book of a cover and chapters, by name; returns its folder."""
     (folder / "chapters").mkdir(parents=True)
     (folder / "conf.py").write_text(CONF)
-    (folder / "index.md").write_text("# Cover\n\n```{toctree}\nchapters/one\n```\n")
+    (folder / "index.md").write_text("# Cover\n\n```{toctree}\n:glob:\n\nchapters/*\n```\n")
     front = FRONT_MATTER.format(kernels=kernels)
-    (folder / "chapters" / "one.md").write_text(front + chapter)
+    for name, text in chapters.items():
+        (folder / "chapters" / f"{name}.md").write_text(front + text)
     return folder

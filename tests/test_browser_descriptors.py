@@ -6,14 +6,14 @@ The page is one that this test writes itself from the figures' HTML, opened from
 import argparse
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
 import pytest
-from figure_pages import as_a_notebook, visiting, write_pages
-from playwright.sync_api import Browser, Locator, Page
-from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
+from browsing import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE
+from figure_pages import as_a_notebook, write_pages
+from playwright.sync_api import Locator, Page
 from test_descriptor_mistakes import corpus
 
 from hopper import banks, figures
@@ -45,12 +45,6 @@ def folder(tmp_path_factory) -> Path:
         )
     ]
     return write_pages(tmp_path_factory.mktemp("descriptors"), "Descriptors", shown)
-
-
-@pytest.fixture
-def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    with visiting(browser, folder) as start:
-        yield start
 
 
 @pytest.fixture
@@ -258,7 +252,7 @@ def verdict(one: Locator) -> str:
 def test_it_is_accessible_quiet_and_fits(visit, mode, size):
     seen = visit(color_scheme=mode, viewport=size)
     page = seen.open("page")
-    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    assert seen.fetched() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert page.evaluate(SMALL_TEXT) == []
     assert page.evaluate(UNREACHABLE) == []

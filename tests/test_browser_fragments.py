@@ -3,14 +3,14 @@
 The page is one that this test writes itself from the figures' HTML, opened from disk.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
 import pytest
-from figure_pages import as_a_notebook, visiting, write_pages
+from browsing import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE
+from figure_pages import as_a_notebook, write_pages
 from playwright.sync_api import Browser, Locator, Page
-from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
 
 from hopper import figures, fragment
 from hopper.figures.fragment_explorer import KINDS
@@ -24,20 +24,6 @@ def folder(tmp_path_factory) -> Path:
     """A page with two explorers."""
     shown = [figures.fragment_explorer(*given)._repr_html_() for given in ((64, 0), (256, 101))]
     return write_pages(tmp_path_factory.mktemp("fragments"), "Fragments", shown)
-
-
-@pytest.fixture
-def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    with visiting(browser, folder) as start:
-        start.folder = folder
-        yield start
-
-
-def opened(visit: Callable[..., Visit], **options) -> Page:
-    """The page in a context of its own, at once: nothing on it loads later."""
-    page = visit(**options).page
-    page.goto((visit.folder / "page.html").as_uri())
-    return page
 
 
 def explorer(page: Page, number: int = 0) -> Locator:
@@ -121,7 +107,7 @@ def _matrix(row, column, transposed):
 
 
 @pytest.fixture(scope="module")
-def arithmetic(browser: Browser, folder: Path) -> Iterator[Page]:  # noqa: F811
+def arithmetic(browser: Browser, folder: Path) -> Iterator[Page]:
     page = browser.new_page()
     page.goto((folder / "page.html").as_uri())
     yield page
@@ -160,7 +146,7 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
     seen = visit(color_scheme=mode, viewport=size)
     page = seen.open("page")
     assert page.evaluate("document.documentElement.dataset.theme") == mode
-    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    assert seen.fetched() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert page.evaluate(SMALL_TEXT) == []
     assert page.evaluate(UNREACHABLE) == []
@@ -179,7 +165,7 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
 
 
 def test_it_opens_with_the_thread_it_was_given(visit):
-    page = opened(visit)
+    page = visit().open("page")
     first, second = explorer(page), explorer(page, 1)
     assert now(first) == "(0, 0) of D: warp 0, lane 0 (thread 0), register 0."
     assert "Thread 0 holds 32 elements: r0 (0, 0), r1 (0, 1), r2 (8, 0), r3 (8, 1)" in holds(first)
@@ -188,7 +174,7 @@ def test_it_opens_with_the_thread_it_was_given(visit):
 
 
 def test_a_click_in_the_piece_and_in_the_whole_choose_a_place(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     cell(figure, "(5, 3) ").click()
     assert now(figure) == "(5, 3) of D: warp 0, lane 21 (thread 21), register 1."
@@ -206,7 +192,7 @@ def test_a_click_in_the_piece_and_in_the_whole_choose_a_place(visit):
 
 
 def test_dragging_over_the_whole_goes_along(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     box = figure.locator("svg .wb-fragment-band-0").bounding_box()
     page.mouse.move(box["x"] + 3, box["y"] + 3)
@@ -219,7 +205,7 @@ def test_dragging_over_the_whole_goes_along(visit):
 
 
 def test_the_pointer_tells_in_a_line_of_its_own_and_leaves_again(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     chosen = "(0, 0) of D: warp 0, lane 0 (thread 0), register 0."
     asks = "Point at a place to read who holds it; click to choose it."
@@ -244,7 +230,7 @@ def test_the_pointer_tells_in_a_line_of_its_own_and_leaves_again(visit):
 
 
 def test_what_was_under_the_pointer_does_not_stay_when_a_control_changes(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     for choose in (
         lambda: figure.locator("[name=kind]").select_option("a16"),
@@ -264,7 +250,7 @@ def test_what_was_under_the_pointer_does_not_stay_when_a_control_changes(visit):
 
 def test_the_frame_hides_no_mark(visit):
     """Every mark is drawn behind the frame in the document, so above it, at every thread and N."""
-    figure = explorer(opened(visit), 1)
+    figure = explorer(visit().open("page"), 1)
     for thread in ("0", "101", "127"):
         figure.locator("[name=thread]").fill(thread)
         order = figure.locator("svg").evaluate(
@@ -278,7 +264,7 @@ def test_the_frame_hides_no_mark(visit):
 
 
 def test_a_thread_is_chosen_by_its_number(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     field = figure.locator("[name=thread]")
     field.fill("127")
@@ -310,7 +296,7 @@ def test_a_thread_is_chosen_by_its_number(visit):
 
 
 def test_every_kind_can_be_shown(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     for key, kind in KINDS.items():
         figure.locator("[name=kind]").select_option(key)
@@ -327,7 +313,7 @@ def test_every_kind_can_be_shown(visit):
 
 
 def test_another_kind_keeps_the_thread(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     thread = figure.locator("[name=thread]")
     thread.fill("101")
@@ -344,7 +330,7 @@ def test_another_kind_keeps_the_thread(visit):
 
 
 def test_another_kind_keeps_the_place_if_it_is_the_threads(visit):
-    figure = explorer(opened(visit))
+    figure = explorer(visit().open("page"))
     cell(figure, "(5, 3) ").click()
     for key in ("d16", "s32", "a16", "d32"):
         figure.locator("[name=kind]").select_option(key)
@@ -354,7 +340,7 @@ def test_another_kind_keeps_the_place_if_it_is_the_threads(visit):
 
 
 def test_integers_have_fewer_n(visit):
-    figure = explorer(opened(visit))
+    figure = explorer(visit().open("page"))
     figure.locator("[name=n]").select_option("40")
     figure.locator("[name=kind]").select_option("s32")
     assert figure.locator("[name=n]").input_value() == "32"
@@ -377,7 +363,7 @@ def test_integers_have_fewer_n(visit):
 
 
 def test_a_smaller_n_keeps_the_place_inside(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page, 1)
     figure.locator("[role=gridcell][tabindex='0']").focus()
     page.keyboard.press("End")
@@ -387,7 +373,7 @@ def test_a_smaller_n_keeps_the_place_inside(visit):
 
 
 def test_keys_walk_through_the_matrix(visit):
-    page = opened(visit)
+    page = visit().open("page")
     figure = explorer(page)
     figure.locator("[role=gridcell][tabindex='0']").focus()
     focused = "document.activeElement.getAttribute('aria-label')"
@@ -417,7 +403,7 @@ def test_keys_walk_through_the_matrix(visit):
 
 
 def test_everything_is_reached_by_tab_and_focus_is_seen(visit):
-    page = opened(visit, reduced_motion="reduce")
+    page = visit(reduced_motion="reduce").open("page")
     reached = []
     for _ in range(4):
         page.keyboard.press("Tab")
@@ -428,7 +414,7 @@ def test_everything_is_reached_by_tab_and_focus_is_seen(visit):
 
 
 def test_a_finger_on_a_phone(visit):
-    page = opened(visit, viewport=PHONE, has_touch=True, is_mobile=True)
+    page = visit(viewport=PHONE, has_touch=True, is_mobile=True).open("page")
     figure = explorer(page)
     cell(figure, "(3, 4) ").tap()
     assert now(figure).startswith("(3, 4) of D: warp 0, lane 14")
@@ -442,7 +428,7 @@ def test_a_finger_on_a_phone(visit):
 
 
 def test_figures_on_one_page_do_not_disturb_each_other(visit):
-    page = opened(visit)
+    page = visit().open("page")
     first, second = explorer(page), explorer(page, 1)
     first.locator("[name=kind]").select_option("matrix_trans")
     cell(first, "(3, 1) ").click()
@@ -451,7 +437,7 @@ def test_figures_on_one_page_do_not_disturb_each_other(visit):
 
 
 def test_the_largest_matrix_answers_at_once(visit):
-    page = opened(visit)
+    page = visit().open("page")
     elapsed = page.evaluate(
         """() => {
             const figure = document.querySelectorAll("figure.wb-fragment-explorer")[1];
@@ -468,7 +454,7 @@ def test_the_largest_matrix_answers_at_once(visit):
 
 
 def test_without_a_script_the_drawing_and_its_words_remain(visit):
-    page = opened(visit, java_script_enabled=False, viewport=PHONE)
+    page = visit(java_script_enabled=False, viewport=PHONE).open("page")
     figure = explorer(page)
     svg = figure.locator("svg")
     assert svg.get_attribute("role") == "img" and svg.is_visible()

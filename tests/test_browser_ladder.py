@@ -4,15 +4,14 @@ The page is one that this test writes itself, of invented records, opened from d
 """
 
 import re
-from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 
 import ladder_records as invented
 import pytest
-from figure_pages import as_a_notebook, visiting, write_pages
-from playwright.sync_api import Browser, Page
-from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
+from browsing import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE
+from figure_pages import as_a_notebook, write_pages
+from playwright.sync_api import Page
 
 from extension import ladder as parts
 from hopper import ladder, show
@@ -39,12 +38,6 @@ def folder(tmp_path_factory) -> Path:
     return write_pages(target, "Ladder", shown)
 
 
-@pytest.fixture
-def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    with visiting(browser, folder) as start:
-        yield start
-
-
 def chosen(page: Page) -> tuple[str, str]:
     values = [page.locator(f"select[name={name}]").input_value() for name in ("before", "after")]
     return values[0], values[1]
@@ -64,7 +57,7 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
     seen = visit(color_scheme=mode, viewport=size)
     page = seen.open("page")
     assert page.evaluate("document.documentElement.dataset.theme") == mode
-    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    assert seen.fetched() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert page.evaluate(SMALL_TEXT) == []
     assert page.evaluate(UNREACHABLE) == []

@@ -4,14 +4,13 @@ The page is one that this test writes itself from the figure's HTML, opened from
 """
 
 import importlib
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from figure_pages import as_a_notebook, visiting, write_pages
-from playwright.sync_api import Browser, Locator, Page
-from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
+from browsing import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE
+from figure_pages import as_a_notebook, write_pages
+from playwright.sync_api import Locator, Page
 
 from hopper import figures
 from hopper.conformance.mbarrier import RANDOM
@@ -26,19 +25,6 @@ def folder(tmp_path_factory) -> Path:
     """A page with two steppers; one that a notebook fills."""
     shown = [figures.mbarrier_stepper(*given)._repr_html_() for given in ((), ("broken0",))]
     return write_pages(tmp_path_factory.mktemp("mbarrier"), "mbarriers", shown)
-
-
-@pytest.fixture
-def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    with visiting(browser, folder) as start:
-        start.folder = folder
-        yield start
-
-
-def opened(visit: Callable[..., Visit], **options) -> Page:
-    page = visit(**options).page
-    page.goto((visit.folder / "page.html").as_uri())
-    return page
 
 
 def figure_of(page: Page, number: int = 0) -> Locator:
@@ -72,7 +58,7 @@ COUNTED = """scripts => scripts.map(([count, ...steps]) => {
 
 
 def test_its_states_are_those_of_hopper_in_every_run(visit):
-    page = opened(visit)
+    page = visit().open("page")
     for one in stepper.stories().values():
         got = page.evaluate(REPLAYED, stepper._plain(one))
         right = [[b and asdict(b) for b in barriers] for barriers in stepper.replay(one)]
@@ -99,7 +85,7 @@ def test_it_counts_as_hopper_does_through_random_operations(visit):
         scripts.append(steps)
         right.append(seen)
     assert max(one[2] for seen in right for one in seen) > 3
-    assert opened(visit).evaluate(COUNTED, scripts) == right
+    assert visit().open("page").evaluate(COUNTED, scripts) == right
 
 
 # ---- how it looks -------------------------------------------------------------------------------
@@ -112,7 +98,7 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
     page = seen.open("page")
     go(figure_of(page), 14)
     assert page.evaluate("document.documentElement.dataset.theme") == mode
-    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    assert seen.fetched() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert page.evaluate(SMALL_TEXT) == []
     assert page.evaluate(UNREACHABLE) == []
@@ -130,7 +116,7 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
 
 
 def test_a_ring_told_step_by_step(visit):
-    figure = figure_of(opened(visit))
+    figure = figure_of(visit().open("page"))
     assert now(figure).startswith("1 of 64. Warp 0 initialises full[0]: 1 arrival a phase.")
     assert "not initialised" in card(figure, "empty[1]")
     for _ in range(5):
@@ -159,7 +145,7 @@ def test_a_ring_told_step_by_step(visit):
 
 
 def test_the_ends_are_ends(visit):
-    figure = figure_of(opened(visit))
+    figure = figure_of(visit().open("page"))
     back, forward = figure.locator("[name=back]"), figure.locator("[name=forward]")
     assert back.is_disabled() and forward.is_enabled()
     go(figure, 63)
@@ -176,7 +162,7 @@ def test_the_ends_are_ends(visit):
     ],
 )
 def test_a_deadlock_shows_what_is_missing(visit, key, name, told):
-    figure = figure_of(opened(visit))
+    figure = figure_of(visit().open("page"))
     figure.locator("[name=story]").select_option(key)
     assert now(figure).startswith("1 of ")
     figure.locator("[name=moment]").focus()
@@ -187,7 +173,7 @@ def test_a_deadlock_shows_what_is_missing(visit, key, name, told):
 
 
 def test_the_table_is_of_the_run_that_is_chosen(visit):
-    figure = figure_of(opened(visit))
+    figure = figure_of(visit().open("page"))
     summary, body = figure.locator("summary"), figure.locator(".wb-mbarrier-table")
     for key, one in stepper.stories().items():
         figure.locator("[name=story]").select_option(key)
@@ -209,14 +195,14 @@ CUT = """select => {
 
 
 def test_the_names_of_the_runs_fit_a_phone(visit):
-    figure = figure_of(opened(visit, viewport=PHONE))
+    figure = figure_of(visit(viewport=PHONE).open("page"))
     assert figure.locator("[name=story]").evaluate(CUT) == []
 
 
 def test_it_plays_pauses_and_starts_over(visit):
-    page = visit().page
-    page.clock.install()
-    page.goto((visit.folder / "page.html").as_uri())
+    seen = visit()
+    seen.page.clock.install()
+    page = seen.open("page")
     figure = figure_of(page)
     figure.locator("[name=story]").select_option("broken0")
     play = figure.locator("[name=play]")
@@ -235,7 +221,7 @@ def test_it_plays_pauses_and_starts_over(visit):
 
 
 def test_keys_reach_and_move_everything(visit):
-    page = opened(visit)
+    page = visit().open("page")
     reached = []
     for _ in range(5):
         page.keyboard.press("Tab")
@@ -254,7 +240,7 @@ def test_keys_reach_and_move_everything(visit):
 
 
 def test_a_finger_on_a_phone(visit):
-    page = opened(visit, viewport=PHONE, has_touch=True, is_mobile=True)
+    page = visit(viewport=PHONE, has_touch=True, is_mobile=True).open("page")
     figure = figure_of(page)
     figure.locator("[name=forward]").tap()
     assert now(figure).startswith("2 of 64")
@@ -265,14 +251,14 @@ def test_a_finger_on_a_phone(visit):
 
 
 def test_figures_on_one_page_do_not_disturb_each_other(visit):
-    page = opened(visit)
+    page = visit().open("page")
     go(figure_of(page), 9)
     assert now(figure_of(page)).startswith("10 of 64")
     assert now(figure_of(page, 1)).startswith("1 of 10")
 
 
 def test_without_a_script_the_drawing_and_a_table_remain(visit):
-    page = opened(visit, java_script_enabled=False, viewport=PHONE)
+    page = visit(java_script_enabled=False, viewport=PHONE).open("page")
     figure = figure_of(page)
     svg = figure.locator("svg")
     assert svg.get_attribute("role") == "img" and svg.is_visible()

@@ -7,13 +7,13 @@ import base64
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from figure_pages import as_a_notebook, visiting, write_pages
-from playwright.sync_api import Browser, Locator, Page
-from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
+from browsing import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit
+from figure_pages import as_a_notebook, write_pages
+from playwright.sync_api import Locator, Page
 
 from hopper import figures
 from hopper.experiments.protocol_variants import single_changes, steps_of
@@ -46,16 +46,8 @@ def folder(tmp_path_factory, explorer) -> Path:
     return write_pages(target, "Protocol", [shown, "<h2>Another</h2>", shown])
 
 
-@pytest.fixture
-def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    with visiting(browser, folder) as start:
-        start.folder = folder
-        yield start
-
-
 def opened(visit: Callable[..., Visit], name: str = "one", **options) -> Page:
-    page = visit(**options).page
-    page.goto((visit.folder / f"{name}.html").as_uri())
+    page = visit(**options).open(name)
     shown(page, "")
     return page
 
@@ -122,7 +114,7 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
     page = seen.open("one")
     figure = shown(page, "")
     assert page.evaluate("document.documentElement.dataset.theme") == mode
-    assert [url for url in seen.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert seen.fetched() == []
     assert page.evaluate(SMALL_TEXT.replace("svg[role=img]", "svg")) == []
     assert page.evaluate(UNREACHABLE) == []
     assert seen.violations() == []
@@ -303,8 +295,7 @@ def test_figures_on_one_page_do_not_disturb_each_other(visit):
 
 
 def test_without_a_script_the_drawing_and_the_table_remain(visit):
-    page = visit(java_script_enabled=False, viewport=PHONE).page
-    page.goto((visit.folder / "one.html").as_uri())
+    page = visit(java_script_enabled=False, viewport=PHONE).open("one")
     figure = figure_of(page)
     assert figure.locator(".wb-explorer-drawing svg").is_visible()
     figure.locator("summary").click()

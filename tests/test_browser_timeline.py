@@ -3,13 +3,12 @@
 The page is one that this test writes itself from the figures' HTML, opened from disk.
 """
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from figure_pages import as_a_notebook, visiting, write_pages
-from playwright.sync_api import Browser, Locator, Page
-from test_browser import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE, Visit, browser  # noqa: F401
+from browsing import DESKTOP, PHONE, SMALL_TEXT, UNREACHABLE
+from figure_pages import as_a_notebook, write_pages
+from playwright.sync_api import Locator, Page
 from test_run_timeline import BREAKS, ran
 
 from hopper import figures
@@ -30,12 +29,6 @@ def folder(tmp_path_factory) -> Path:
     return write_pages(tmp_path_factory.mktemp("timelines"), "Timelines", shown)
 
 
-@pytest.fixture
-def visit(browser: Browser, folder: Path) -> Iterator[Callable[..., Visit]]:  # noqa: F811
-    with visiting(browser, folder) as start:
-        yield start
-
-
 def first(page: Page) -> Locator:
     return page.locator("figure.wb-run").first
 
@@ -54,7 +47,7 @@ def test_it_is_accessible_quiet_and_fits(visit, mode, size):
     seen = visit(color_scheme=mode, viewport=size)
     page = seen.open("page")
     assert page.evaluate("document.documentElement.dataset.theme") == mode
-    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    assert seen.fetched() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert page.evaluate(SMALL_TEXT.replace("svg[role=img]", "svg")) == []
     assert page.evaluate(UNREACHABLE) == []

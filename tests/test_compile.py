@@ -252,6 +252,28 @@ def test_a_corrupt_entry_is_compiled_again(fresh_cache, nvrtc_runs, damage):
     assert again.log == first.log
 
 
+def test_a_second_disassembly_comes_from_the_cache_unless_that_is_damaged(fresh_cache, monkeypatch):
+    runs = []
+
+    def counted(cubin: bytes):
+        runs.append(cubin)
+        return disassemble(cubin)
+
+    monkeypatch.setattr(hopper.compile, "disassemble", counted)
+    first, second = compile_cuda(COPY).sass(), compile_cuda(COPY).sass()
+    assert len(runs) == 1 and first == second == disassemble(runs[0])
+    compile_cuda(COPY, defines={"OFFSET": 1}).sass()
+    assert len(runs) == 2
+    (kept,) = (path for path in fresh_cache.glob("*.sass") if first.text in path.read_text())
+    for damaged in (kept.read_text().replace("LDG", "LDS"), "", "\udcff"):
+        kept.write_text(damaged, errors="surrogateescape")
+        assert compile_cuda(COPY).sass() == first
+    assert len(runs) == 5
+    monkeypatch.setattr(hopper.compile, "nvdisasm_version", lambda: "99.0")
+    compile_cuda(COPY).sass()
+    assert len(runs) == 6
+
+
 def test_an_unwritable_cache_names_the_folder_and_the_variable(tmp_path, monkeypatch):
     file = tmp_path / "a_file"
     file.write_text("")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from hopper.backends import find_hopper
-from hopper.check import check
-from hopper.compile import advisories, compile_cuda, compile_kernel, kernel_names
+from hopper.check import Comparison, check
+from hopper.compile import Program, advisories, compile_cuda, compile_kernel, kernel_names
 from hopper.errors import CompileError, ProblemError
 from hopper.gemm import Problem, gemm
 from hopper.layout.copying import COPIES
@@ -95,6 +95,39 @@ CONFIGURATIONS = {
         {"TILE_M": 256, "TILE_N": 128},
         {"TILE_M": 256, "TILE_N": 192},
     ],
+    "v6_fp16_acc": [
+        {},
+        {"STAGES": 2},
+        {"RASTER": 0},
+        {"TILE_M": 128, "TILE_N": 256},
+        {"TILE_M": 192, "TILE_N": 128},
+        {"TILE_M": 256, "TILE_N": 64},
+    ],
+    "v7_persistent": [
+        {},
+        {"BF16": 1},
+        {"TURN": 0},
+        {"STAGES": 2},
+        {"TILE_M": 128, "TILE_N": 192},
+        {"TILE_M": 256, "TILE_N": 128},
+        {"TILE_M": 256, "TILE_N": 192, "STAGES": 3},
+    ],
+    "v8_multicast": [
+        {},
+        {"BF16": 1},
+        {"SHARE_A": 1},
+        {"CLUSTER_SCOPE": 1},
+        {"TILE_M": 256, "TILE_N": 128, "SHARE_A": 1},
+        {"TILE_M": 256, "TILE_N": 192, "STAGES": 3, "SHARE_A": 1},
+    ],
+    "v9_stream_k": [
+        {},
+        {"BF16": 1},
+        {"STREAM": 0},
+        {"ALTERNATE": 0},
+        {"TURN": 1},
+        {"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "SHARE_A": 0},
+    ],
 }
 # Instructions without which a kernel is not what its chapter says.
 EXPECTED = {
@@ -119,10 +152,19 @@ EXPECTED = {
     "v3_specialized": ["HGMMA", "UTMALDG", "SYNCS", "ELECT"],
     "v4_two_consumers": ["HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"],
     "v5_in_flight": ["HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"],
+    "v6_fp16_acc": [
+        *("HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG"),
+        *("STSM", "FENCE", "UTMASTG", "BAR.SYNC", "BAR.ARV"),
+    ],
+    "v7_persistent": ["HGMMA", "UTMALDG", "SYNCS", "ELECT", "USETMAXREG", "STSM", "UTMASTG"],
+    "v8_multicast": ["HGMMA", "UTMALDG", "UCGABAR", "USETMAXREG", "STSM", "UTMASTG"],
+    "v9_stream_k": ["HGMMA", "UTMALDG", "UBLKCP", "UCGABAR", "USETMAXREG", "STSM", "UTMASTG"],
 }
 WGMMA_DEPTH = 16  # of K, for 16-bit types
 # Warpgroups that bring tiles and multiply nothing.
-PRODUCERS = {"protocol_loop": 1, "v4_two_consumers": 1, "v5_in_flight": 1}
+PRODUCERS = {"protocol_loop": 1} | dict.fromkeys(
+    [kernel for kernel in CONFIGURATIONS if re.match(r"v[4-9]_", kernel)], 1
+)
 
 every_kernel = pytest.mark.parametrize("kernel", kernel_names())
 every_configuration = pytest.mark.parametrize(
@@ -173,6 +215,10 @@ def test_the_instructions_are_those_of_the_chapter(kernel, defines):
     a_stage *= defines.get("REPEAT", 1)
     groups = sass.count("HGMMA", "gsb0")
     assert groups >= 1
+    if kernel == "v9_stream_k" and facts.b_box[0] == 64:  # it has tiles of two shapes
+        wide, rest = (sass.count(f"HGMMA.64x{n}x16") for n in (192, 256))
+        assert wide == 2 * rest > 0 and wide + rest == sass.count("HGMMA")
+        return
     assert sass.count("HGMMA") == a_stage * groups
 
 
@@ -399,6 +445,16 @@ def gpu():
     return find_hopper()
 
 
+def taken(program: Program, m: int, n: int, k: int) -> tuple[int, int, int]:
+    """The nearest sizes that a kernel takes: N is a multiple of 8 where TMA stores C."""
+    return (m, -(-n // 8) * 8 if program.facts.c_box else n, k)
+
+
+def checked(program: Program, c, a, b, peer=None) -> Comparison:
+    """C compared as the kernel's arithmetic asks."""
+    return check(c, a, b, peer=peer, fp16_sums=bool(program.facts.fp16_sums))
+
+
 @pytest.mark.hopper
 @every_gemm_configuration
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -406,9 +462,10 @@ def test_a_kernel_agrees_with_cublas_and_fp64(gpu, kernel, defines, shape):
     import cupy
 
     program = compile_kernel(kernel, **defines)
+    shape = taken(program, *shape)
     a, b = (gpu.array(matrix) for matrix in Problem(*shape, program.facts.dtype).inputs())
     c = gemm(program, a, b)
-    found = check(c, a, b, peer=cupy.matmul(a, b.T))
+    found = checked(program, c, a, b, peer=cupy.matmul(a, b.T))
     assert found.ok and "against fp64" in found.compared and "against the peer" in found.compared
 
 
@@ -416,12 +473,15 @@ def test_a_kernel_agrees_with_cublas_and_fp64(gpu, kernel, defines, shape):
 @every_gemm
 @pytest.mark.parametrize("distribution", ["uniform", "integers", "zeros"])
 def test_other_inputs_come_out_right_too(gpu, kernel, distribution):
-    problem = Problem(515, 389, 776, distribution=distribution, seed=1)
+    program = compile_kernel(kernel)
+    problem = Problem(*taken(program, 515, 389, 776), distribution=distribution, seed=1)
     a, b = (gpu.array(matrix) for matrix in problem.inputs())
-    c = gemm(compile_kernel(kernel), a, b)
-    assert check(c, a, b).ok
+    c = gemm(program, a, b)
+    assert checked(program, c, a, b).ok
     if distribution == "integers":
-        assert check(c, a, b).max_error == 0  # whole numbers below 2048 are exact in fp16
+        assert (
+            checked(program, c, a, b).max_error == 0
+        )  # whole numbers below 2048 are exact in fp16
 
 
 @pytest.mark.hopper
@@ -429,13 +489,14 @@ def test_other_inputs_come_out_right_too(gpu, kernel, distribution):
 def test_nothing_is_written_outside_c(gpu, kernel):
     import cupy
 
-    m, n, k = 129, 131, 72
+    program = compile_kernel(kernel)
+    m, n, k = taken(program, 129, 131, 72)
     a, b = (gpu.array(matrix) for matrix in Problem(m, n, k).inputs())
     guard = 4096
     around = cupy.full(guard + m * n + guard, 7, cupy.float16)
     c = around[guard : guard + m * n].reshape(m, n)
-    gemm(compile_kernel(kernel), a, b, c)
-    assert check(c, a, b).ok
+    gemm(program, a, b, c)
+    assert checked(program, c, a, b).ok
     assert (around[:guard] == 7).all() and (around[guard + m * n :] == 7).all()
 
 
@@ -446,4 +507,4 @@ def test_aliasing_is_refused_and_a_shared_input_is_not(gpu, kernel):
     a, _ = (gpu.array(matrix) for matrix in Problem(128, 128, 128).inputs())
     with pytest.raises(ProblemError, match="C shares memory with A"):
         gemm(program, a, a, a)
-    assert check(gemm(program, a, a), a, a).ok
+    assert checked(program, gemm(program, a, a), a, a).ok

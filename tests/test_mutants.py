@@ -63,6 +63,23 @@ EMULATED = {
         "released in the first step too": "operand-overwritten",
         "the last group is not waited for": "accumulator-pending",
     },
+    "v6_fp16_acc": {
+        "no proxy fence": "no-proxy-fence",
+        "stored before all have written": "shared-race",
+        "no turns": "shared-race",
+        "passed on before it was read": "store-overwritten",
+        "all four warps pass it on": "store-overwritten",
+        "__syncthreads() in a turn": "deadlock",
+        "not swizzled": "wrong result",
+    },
+    "v7_persistent": {
+        "the last stage of a tile is kept": "deadlock",
+        "the order behind the arrival": "shared-race",
+        "all stages held back": "deadlock",
+        "no proxy fence before the store": "no-proxy-fence",
+        "drained before it is read": "store-overwritten",
+        "one drained barrier a slot": "shared-race",
+    },
     "v8_multicast": {
         "sent before the other is ready": "barrier-not-visible",
         "left before the other is done": "peer-gone",

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from docutils import nodes
-from site_building import CHAPTERS, PAGES, build, small_book
+from site_building import CHAPTERS, PAGES, Site, book_of, build, small_book
 
 from extension import downloads, freshness, pagecheck, quantities, status
 from hopper import notebooks, records
@@ -235,26 +235,44 @@ def test_cleaning_a_notebook_keeps_what_ran_and_drops_what_differs():
 # Small books that are wrong on purpose
 
 
-@pytest.mark.parametrize(
-    ("chapter", "complaint"),
-    [
-        ("# One\n\nOnly words.\n", "none of its 0 code cells ran"),
-        ("# One\n" + CELL.replace("print(6 * 7)", "1 / 0"), "ZeroDivisionError"),
-        ("# One\n\n{recorded}`v1_wgmma nonsense`\n" + CELL, "no such quantity"),
-        ("# One\n\n{recorded}`v99 tflops`\n" + CELL, "there is no kernel v99"),
-        ("# One\n\n{constant}`nonsense`\n" + CELL, "no constant of that name"),
-        ("# One\n\n![](https://example.org/a.png)\n" + CELL, "not part of the site"),
-        ("# One\n\n[gone](../index.html#nowhere)\n" + CELL, "no element of that id"),
-    ],
-    ids=[
-        *("nothing ran", "a cell fails", "no such quantity", "no such kernel"),
-        *("no such constant", "image from elsewhere", "link to nowhere"),
-    ],
-)
-def test_a_wrong_page_fails_the_build_and_says_why(tmp_path, chapter, complaint):
+# Name of a chapter -> its text, and what the build says of it.
+WRONG = {
+    "nothing_ran": ("# One\n\nOnly words.\n", "none of its 0 code cells ran"),
+    "no_such_quantity": ("# One\n\n{recorded}`v1_wgmma nonsense`\n" + CELL, "no such quantity"),
+    "no_such_kernel": ("# One\n\n{recorded}`v99 tflops`\n" + CELL, "there is no kernel v99"),
+    "no_such_constant": ("# One\n\n{constant}`nonsense`\n" + CELL, "no constant of that name"),
+    "image_from_elsewhere": (
+        "# One\n\n![](https://example.org/a.png)\n" + CELL,
+        "not part of the site",
+    ),
+    "link_to_nowhere": (
+        "# One\n\n[gone](../index.html#nowhere)\n" + CELL,
+        "no element of that id",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def wrong_book(tmp_path_factory) -> Site:
+    folder = tmp_path_factory.mktemp("wrong")
+    chapters = {name: text for name, (text, _) in WRONG.items()} | {"sound": "# One\n" + CELL}
+    return build(book_of(folder / "book", chapters), folder)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_page_fails_the_build_and_says_why(wrong_book, name):
+    """A build fails at any warning (``test_a_failed_build_is_not_forgotten``)."""
+    assert wrong_book.status != 0
+    warnings = [line for line in wrong_book.log.splitlines() if "WARNING" in line]
+    assert any(f"chapters/{name}" in line and WRONG[name][1] in line for line in warnings)
+    assert not any("chapters/sound" in line for line in warnings)
+
+
+def test_a_failing_cell_fails_the_build_and_says_why(tmp_path):
+    chapter = "# One\n" + CELL.replace("print(6 * 7)", "1 / 0")
     made = build(small_book(tmp_path / "book", chapter), tmp_path)
     assert made.status != 0
-    assert complaint in made.log
+    assert "ZeroDivisionError" in made.log
 
 
 def test_a_kernel_that_does_not_exist_fails_the_build(tmp_path):

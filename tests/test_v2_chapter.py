@@ -277,6 +277,9 @@ def played(monkeypatch):
 
     monkeypatch.setattr(ladder, "timed", timed)
     monkeypatch.setattr(ladder, "ONE_EACH", Problem(128, 128, 18 * 64))
+    for name in ("STEP_STAGES", "WHOLE_STAGES", "ASKING_STAGES"):
+        few, *_, many = getattr(ladder, name)
+        monkeypatch.setattr(ladder, name, (few, many))
     return seen
 
 

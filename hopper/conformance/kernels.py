@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import numpy
 
+from hopper.compile import compile_kernel
 from hopper.conformance import Case, Tiled, blank
 from hopper.emulator.launch_values import to_bfloat16
 from hopper.experiments.descriptors import ROWS, Reader, tile_shape, usual_descriptors
@@ -40,6 +41,16 @@ TWO_WARPGROUPS = (
     ({"TILE_M": 256, "TILE_N": 192, "STAGES": 3, "RASTER": 1}, (300, 200, 520)),
     ({"TILE_M": 128, "TILE_N": 64, "STAGES": 3, "RASTER": 0}, (200, 150, 264)),
     ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2, "BF16": 1}, (129, 257, 328)),
+)
+
+#: Four consumers, or fewer; C by TMA, so that N is a multiple of 8.
+FP16_SUMS = (
+    *(
+        ({"TILE_M": 256, "TILE_N": 256, "STAGES": 3, "RASTER": 2}, shape)
+        for shape in ((256, 256, 64), (300, 520, 456), (1, 8, 8), (257, 264, 72))
+    ),
+    ({"TILE_M": 192, "TILE_N": 128, "STAGES": 3, "RASTER": 1}, (200, 136, 520)),
+    ({"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 0}, (200, 152, 1000)),
 )
 
 
@@ -79,6 +90,72 @@ def _ring(kernel: str, defines: Mapping[str, int], shape: tuple[int, int, int]) 
         shared_bytes=defines["STAGES"] * sum(tile) * TILE_K * 2 + 1024,
         defines=MappingProxyType(defines),
     )
+
+
+def _stored_by_tma(problem: Problem, tile: tuple[int, int]) -> list:
+    *maps, c, m, n, k = _product(problem, tile)
+    return [*maps, Tiled(c, (64, 64)), m, n, k]
+
+
+def _fp16_sums(defines: Mapping[str, int], shape: tuple[int, int, int]) -> Case:
+    kernel, tile = "v6_fp16_acc", (defines["TILE_M"], defines["TILE_N"])
+    problem = Problem(*shape, seed=sum(shape))
+    configured = ".".join(str(value) for value in defines.values())
+    stages = defines["STAGES"] * sum(tile) * TILE_K * 2
+    return Case(
+        f"{kernel}.{configured}.{'x'.join(map(str, shape))}",
+        f"{kernel}.cu",
+        kernel,
+        partial(_stored_by_tma, problem, tile),
+        (2,),
+        grid=(-(-problem.m // tile[0]), -(-problem.n // tile[1]), 1),
+        block=(128 * (tile[0] // 64 + 1), 1, 1),
+        shared_bytes=stages + 64 * tile[1] * 2 + 1024,
+        defines=MappingProxyType(defines),
+    )
+
+
+#: Blocks that take several tiles: edges, fewer tiles than blocks, whole tiles and shared ones.
+PERSISTENT = {"v7_persistent": 1, "v8_multicast": 2, "v9_stream_k": 2}
+PERSISTENT_RUNS = (
+    ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2}, (300, 520, 456)),
+    ({"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "RASTER": 2}, (1, 8, 8)),
+    ({"TILE_M": 128, "TILE_N": 128, "STAGES": 3, "RASTER": 1}, (520, 392, 1032)),
+    ({"TILE_M": 256, "TILE_N": 192, "STAGES": 3, "RASTER": 1}, (300, 1000, 520)),
+    ({"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 0, "BF16": 1}, (129, 264, 328)),
+)
+PERSISTENT_BLOCKS = 6
+
+
+def _persistent(
+    kernel: str, configured: Mapping[str, int], shape: tuple[int, int, int], share_a: int
+) -> Case:
+    defines = dict(configured) | ({"SHARE_A": share_a} if PERSISTENT[kernel] > 1 else {})
+    problem = Problem(*shape, seed=sum(shape))
+    name = ".".join(str(value) for value in defines.values())
+    tile_m, tile_n = defines["TILE_M"], defines["TILE_N"]
+    slots = 2 * -(-tile_m * tile_n // (2 * 64 * 64 * 2)) * 64 * 64 * 2  # of the outbox
+    return Case(
+        f"{kernel}.{name}.{'x'.join(map(str, shape))}",
+        f"{kernel}.cu",
+        kernel,
+        partial(_taken_in_turns, kernel, problem, MappingProxyType(defines)),
+        (2,),
+        grid=(PERSISTENT_BLOCKS, 1, 1),
+        block=(384, 1, 1),
+        shared_bytes=defines["STAGES"] * (tile_m + tile_n) * TILE_K * 2 + slots + 1024,
+        defines=MappingProxyType(defines),
+    )
+
+
+def _taken_in_turns(kernel: str, problem: Problem, defines: Mapping[str, int]) -> list:
+    facts = compile_kernel(kernel, **defines).facts
+    a, b, c, *sizes = _product(problem, (facts.a_box[0], facts.b_box[0]), "BF16" in defines)
+    workspace = []
+    if facts.partial_floats:
+        workspace.append(numpy.zeros(PERSISTENT_BLOCKS * facts.partial_floats, numpy.float32))
+        workspace.append(numpy.zeros(PERSISTENT_BLOCKS * facts.flags, numpy.uint32))
+    return [a, b, Tiled(c, facts.c_box), *workspace, *sizes]
 
 
 def _one(n: int) -> list:
@@ -283,5 +360,12 @@ CASES = (
         _ring(kernel, defines, shape)
         for kernel, threads in RINGS.items()
         for defines, shape in (TWO_WARPGROUPS if threads > 256 else ONE_WARPGROUP)
+    ),
+    *(_fp16_sums(defines, shape) for defines, shape in FP16_SUMS),
+    *(
+        _persistent(kernel, defines, shape, share_a)
+        for kernel, clustered in PERSISTENT.items()
+        for defines, shape in PERSISTENT_RUNS
+        for share_a in ((0, 1) if clustered > 1 and "BF16" not in defines else (0,))
     ),
 )  # fmt: skip

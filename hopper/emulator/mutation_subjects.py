@@ -96,7 +96,9 @@ def _product(m: int, n: int, k: int, program: Program) -> Trial:
     """A kernel of the ladder: C (m, n) fp16."""
     a, b, right = _exact(m, n, k)
     c = _blank((m, n), "float16")
-    launch = plan(program, a, b, c)
+    # A persistent kernel gets so few blocks that each has more than one tile.
+    blocks = PERSISTENT_BLOCKS if program.facts.persistent else None
+    launch = plan(program, a, b, c, blocks=blocks)
     right = right.astype("float16")
     return Trial(launch.grid, launch.block, program.facts.shared_bytes, launch.args, ((c, right),))
 
@@ -301,12 +303,29 @@ LADDER_SHAPES = ((128, 128, 200), (131, 133, 136), (100, 90, 72))
 #: Of kernels with a ring: six steps, three times round two stages, with a tail in K; one step, and
 #: edges with an odd N; edges with an even one.
 RING_SHAPES = ((128, 16, 328), (131, 17, 40), (100, 10, 72))
+#: Of one that stores by TMA: six steps and two tiles along N; one step, and edges of both sides.
+TMA_STORE_SHAPES = ((128, 72, 328), (130, 64, 40), (70, 8, 72))
 #: Their configurations, the smallest tiles, so that a launch stays quick.
 RINGS = {
     "v2_ring": {"TILE_M": 64, "TILE_N": 16, "STAGES": 2},
     "v3_specialized": {"TILE_M": 64, "TILE_N": 16, "STAGES": 2},
     "v4_two_consumers": {"TILE_M": 128, "TILE_N": 16, "STAGES": 2, "RASTER": 1},
     "v5_in_flight": {"TILE_M": 128, "TILE_N": 16, "STAGES": 2, "RASTER": 1},
+    "v6_fp16_acc": {"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 1},
+    "v7_persistent": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
+    "v8_multicast": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
+    "v9_stream_k": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1, "SHARE_A": 0},
+}
+#: Of those whose blocks take several tiles: six tiles for four blocks, with edges; one of one step.
+PERSISTENT_SHAPES = ((200, 264, 136), (100, 8, 40))
+PERSISTENT_BLOCKS = 4
+#: And where tiles are shared along K: a whole wave, and a unit cut between two clusters.
+STREAM_SHAPES = ((200, 376, 232), (100, 8, 40))
+SHAPES = {
+    "v6_fp16_acc": TMA_STORE_SHAPES,
+    "v7_persistent": PERSISTENT_SHAPES,
+    "v8_multicast": PERSISTENT_SHAPES,
+    "v9_stream_k": STREAM_SHAPES,
 }
 #: Twice through the unrolled loop and then its tail; a tail alone.
 CEILING_ROUNDS = (10, 1)
@@ -324,7 +343,7 @@ SUBJECTS: dict[str, Subject] = {
             )
             for name in kernel_names()
             if name.startswith("v")
-            for shapes in [RING_SHAPES if name in RINGS else LADDER_SHAPES]
+            for shapes in [SHAPES.get(name, RING_SHAPES if name in RINGS else LADDER_SHAPES)]
         ),
         Subject("one_wgmma", "one_wgmma.cu", "one_wgmma", (_one_wgmma,)),
         Subject("layout_copy", "layout_copy.cu", "layout_copy", (_layout_copy,)),

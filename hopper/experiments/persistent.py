@@ -60,7 +60,10 @@ _KEEP = "\n".join(
 )
 _COMMON: Changes = (
     ('\nextern "C" __global__', CLOCK + '\nextern "C" __global__'),
-    ("int n, int k) {\n", "int n, int k, unsigned* all) {\n  const unsigned began = clock_now();\n"),
+    (
+        "int n, int k) {\n",
+        "int n, int k, unsigned* all) {\n  const unsigned began = clock_now();\n",
+    ),
 )
 _CLOCKED: dict[str, Changes] = {
     V5: (

@@ -1,7 +1,7 @@
 """The chapters on v7 and v9: what the last wave of tiles costs.
 
-``waves``: TFLOPS over the number of tiles, of a kernel and of cuBLAS. Only M varies, in whole tiles,
-so that the number of tiles is all that changes. Each size is checked before it is timed.
+``waves``: TFLOPS over the number of tiles, of a kernel and of cuBLAS. Only M varies, in whole
+tiles, so that the number of tiles is all that changes. Each size is checked before it is timed.
 """
 
 from __future__ import annotations
@@ -80,6 +80,4 @@ def over_tiles(kernel: str, gpu: Any, program: Program) -> Sweep:
     )
 
 
-EXPERIMENTS = tuple(
-    Experiment(kernel, WAVES, partial(over_tiles, kernel)) for kernel in KERNELS
-)
+EXPERIMENTS = tuple(Experiment(kernel, WAVES, partial(over_tiles, kernel)) for kernel in KERNELS)

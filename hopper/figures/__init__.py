@@ -27,8 +27,11 @@ from .ring_pictures import ring_schedule, stage_life, two_roles
 from .ring_run import ring_timeline
 from .run_timeline import run_timeline
 from .streams import streams
+from .tile_run import tile_timeline
+from .tile_turns import tile_turns
 from .timeline import timeline
 from .tma_pictures import mbarrier_phase, multicast_pair, tensor_map_fields
+from .turns import turns
 from .warpgroup import warpgroup_tile
 
 __all__ = [
@@ -68,8 +71,11 @@ __all__ = [
     "swizzle_dump",
     "tensor_map_fields",
     "thread_values",
+    "tile_timeline",
+    "tile_turns",
     "tile_to_instructions",
     "timeline",
+    "turns",
     "two_roles",
     "warpgroup_tile",
 ]

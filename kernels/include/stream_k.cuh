@@ -2,7 +2,8 @@
 // end to end along K, a stream of steps, and cut into equal shares.
 //
 // A unit is a pair of tiles that a cluster computes. There may be two kinds, wide units first: a step
-// of K of a wide unit costs WIDE, of the others LESS.
+// of K of a wide unit costs WIDE, of the others LESS. Without SHARED all units are whole, and in the last
+// wave some clusters have none.
 //
 // A cluster goes through its share from the back. The first steps of a unit that another cluster
 // finishes come first: their sums are given away early. The last steps of a unit come at the end: then
@@ -25,7 +26,7 @@ struct Piece {
 };
 // [/piece]
 
-template <int WIDE, int LESS>
+template <int WIDE, int LESS, bool SHARED>
 struct StreamK {
   int wide, units, steps;  // wide units, all of them, steps of K of each
   int cluster, clusters;
@@ -36,6 +37,10 @@ struct StreamK {
 
   // [plan]
   __device__ void plan() {
+    if (!SHARED) {
+      waves = pieces = (units - cluster + clusters - 1) / clusters;
+      return;
+    }
     waves = wide / clusters;
     // Where little is left, each unit would have many sharers: one more wave joins the stream.
     if (waves > 0 && rest() > 0 && rest() * SHARERS < clusters * steps * WIDE) --waves;

@@ -1,0 +1,365 @@
+"""The rungs v7 to v9, whose blocks take tile after tile: right however many blocks there are.
+
+Inputs are whole numbers, whose sums are exact: right is what NumPy says, to the bit, in whatever
+order it was added. Small tiles keep the emulator quick; v9's own tile is the only one that has
+tiles of another shape for the rest of N.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy
+import pytest
+from test_ladder import SCHEDULES, exact, launched
+
+from hopper.backends import find_hopper
+from hopper.check import check
+from hopper.compile import Program, compile_kernel
+from hopper.emulator import Emulator, Run
+from hopper.errors import CompileError, ProblemError
+from hopper.gemm import Launch, Problem, gemm, plan
+
+PERSISTENT = ("v7_persistent", "v8_multicast", "v9_stream_k")
+PAIRED = PERSISTENT[1:]
+GUARD = 64  # elements on either side of C
+
+every_rung = pytest.mark.parametrize("kernel", PERSISTENT)
+
+
+def small(kernel: str, **others: int) -> Program:
+    """A rung with a small tile, as large as a consumer needs for both slots of the outbox."""
+    sizes = {"TILE_M": 128, "TILE_N": 128, "STAGES": 2}
+    if kernel == "v9_stream_k":
+        sizes["SHARE_A"] = 0  # and so no tiles of another shape
+    return compile_kernel(kernel, **(sizes | others))
+
+
+def around(length: int) -> tuple[int, ...]:
+    """Lengths at the edges of tiles, multiples of 8: of none, of one, and of two."""
+    return (8, length - 8, length, length + 8, 2 * length + 24)
+
+
+def multiplied(
+    program: Program, problem: Problem, emulator: Emulator | None = None, blocks: int | None = None
+) -> tuple[numpy.ndarray, Run, Launch]:
+    """C in the emulator, which stops at a broken rule. Nothing around C has changed."""
+    a, b = problem.inputs()
+    everything = numpy.full(problem.m * problem.n + 2 * GUARD, 7, a.dtype)
+    c = everything[GUARD:-GUARD].reshape(problem.m, problem.n)
+    c[...] = numpy.nan
+    launch = plan(program, a, b, c, blocks=blocks)
+    backend = replace(launch.backend, emulator=emulator or Emulator())
+    run = replace(launch, backend=backend).run()
+    assert run.hazards == ()
+    assert (everything[:GUARD] == 7).all() and (everything[-GUARD:] == 7).all()
+    if launch.workspace:
+        assert not launch.workspace[1].any(), "a flag was left standing"
+    return c, run, launch
+
+
+# ---- right, at every edge, with any number of blocks --------------------------------------------
+
+
+@pytest.mark.parametrize("rows", range(5))
+@every_rung
+def test_a_product_is_exact_at_every_edge_of_a_tile(kernel, rows):
+    program = small(kernel)
+    m, deep = around(program.facts.tile_m)[rows], program.facts.tile_k
+    depths = (8, deep, deep + 8, 3 * deep, 5 * deep - 8)
+    for number, n in enumerate(around(program.facts.tile_n)):
+        problem = Problem(m, n, depths[(number + rows) % 5], distribution="integers", seed=n)
+        assert (multiplied(program, problem)[0] == exact(problem)).all(), problem
+
+
+@pytest.mark.parametrize("blocks", [2, 4, 6])
+@every_rung
+def test_any_number_of_blocks_shares_the_tiles(kernel, blocks):
+    """Fewer tiles than blocks, as many, and some more than a whole number of waves."""
+    program = small(kernel)
+    facts = program.facts
+    for rows, columns, steps in ((1, 1, 1), (1, 2, 5), (3, 1, 4), (3, 3, 2), (2, 5, 3)):
+        shape = (rows * facts.tile_m - 3, columns * facts.tile_n, steps * facts.tile_k)
+        problem = Problem(*shape, distribution="integers", seed=blocks)
+        c, _, launch = multiplied(program, problem, blocks=blocks)
+        assert launch.grid == (blocks, 1, 1)
+        assert (c == exact(problem)).all(), problem
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@every_rung
+def test_a_ring_of_any_length_and_any_turn_goes_round(kernel, stages):
+    for turn in {0, 1, stages - 1}:
+        program = small(kernel, STAGES=stages, TURN=turn)
+        for steps in (1, stages, 2 * stages + 1):
+            problem = Problem(300, 136, 64 * steps - 8, distribution="integers", seed=steps)
+            assert (multiplied(program, problem, blocks=2)[0] == exact(problem)).all(), problem
+
+
+@every_rung
+def test_a_product_is_the_same_on_every_schedule(kernel):
+    program = small(kernel, STAGES=3)
+    problem = Problem(400, 264, 456)
+    found = [multiplied(program, problem, how, blocks=4)[0] for how in SCHEDULES]
+    check(found[0], *problem.inputs())
+    assert {c.tobytes() for c in found} == {found[0].tobytes()}
+
+
+@pytest.mark.parametrize("raster", [0, 1, 2])
+@pytest.mark.parametrize("kernel", PAIRED)
+def test_pairs_may_lie_in_a_row_or_in_a_column(kernel, raster):
+    problem = Problem(390, 520, 136, distribution="integers")
+    for share_a in (0, 1):
+        program = small(kernel, SHARE_A=share_a, RASTER=raster)
+        rows = (program.facts.a_box[0], program.facts.b_box[0])
+        assert rows == ((64, 128) if share_a else (128, 64))  # half of what both need
+        assert (multiplied(program, problem)[0] == exact(problem)).all()
+
+
+@pytest.mark.parametrize("n", [128, 392, 520, 640, 1160])
+def test_the_rest_of_n_gets_tiles_of_its_own(n):
+    """Left over of 384: one and two columns of 256, whole pairs, and too much for either."""
+    program = compile_kernel("v9_stream_k")
+    for m, k, blocks in ((300, 456, 6), (140, 72, 2)):
+        problem = Problem(m, n, k, distribution="integers", seed=n)
+        assert (multiplied(program, problem, blocks=blocks)[0] == exact(problem)).all(), problem
+
+
+def test_shared_steps_are_added_in_one_order():
+    """A tile shared among four clusters: the same bits on every schedule, and a second time."""
+    program = small("v9_stream_k", STAGES=3)
+    problem = Problem(256, 128, 1032, seed=3)
+    c, run, launch = multiplied(program, problem, blocks=6)
+    given = [count for opcode, count in run.counts.items() if opcode.startswith("st.release")]
+    assert sum(given) > 0, "nothing was shared"
+    check(c, *problem.inputs())
+    for how in SCHEDULES[1:]:
+        assert multiplied(program, problem, how, blocks=6)[0].tobytes() == c.tobytes()
+    again = numpy.array(c)
+    launch.c[...] = numpy.nan
+    launch.run()
+    assert launch.c.tobytes() == again.tobytes()
+
+
+def test_whole_units_add_in_the_order_of_the_first_rungs():
+    problem = Problem(300, 200, 456, seed=5)
+    a, b = problem.inputs()
+    first = gemm(compile_kernel("v1_wgmma"), a, b)
+    check(first, a, b)
+    for kernel in PERSISTENT[:2]:
+        assert gemm(small(kernel), a, b).tobytes() == first.tobytes(), kernel
+    whole = small("v9_stream_k", STREAM=0, ALTERNATE=0)
+    assert gemm(whole, a, b).tobytes() == first.tobytes()
+
+
+@every_rung
+def test_a_product_in_bf16_is_exact(kernel):
+    program = small(kernel, BF16=1)
+    assert program.facts.dtype == "bfloat16" and "bf16.bf16" in program.ptx
+    for m, n, k in ((1, 8, 8), (300, 264, 328)):
+        problem = Problem(m, n, k, "bfloat16", "integers", seed=n)
+        assert multiplied(program, problem)[0].tobytes() == exact(problem).tobytes(), problem
+
+
+# ---- what a rung says of itself -----------------------------------------------------------------
+
+
+@every_rung
+def test_setup_is_paid_once_and_the_barriers_are_few(kernel):
+    program = small(kernel, TURN=0)
+    facts, steps = program.facts, 3
+    problem = Problem(4 * facts.tile_m, 3 * facts.tile_n, steps * facts.tile_k)
+    c, run, launch = multiplied(program, problem, blocks=2)
+
+    def issued(start: str) -> int:
+        return sum(count for opcode, count in run.counts.items() if opcode.startswith(start))
+
+    tiles, blocks = 12, launch.grid[0]
+    assert issued("wgmma.mma_async") == tiles * steps * 4 * 2 * 4  # K, consumers, warps
+    assert issued("cp.async.bulk.tensor.2d.shared") == tiles * steps * 2
+    assert issued("cp.async.bulk.tensor.2d.global") == tiles * facts.tile_m * facts.tile_n // 4096
+    assert issued("mbarrier.init") < blocks * 20
+    assert issued("bar.sync") == (0 if kernel in PAIRED else blocks * facts.threads // 32)
+
+
+@pytest.mark.parametrize("kernel", PAIRED)
+def test_a_pair_loads_what_both_need_once(kernel):
+    program = small(kernel)
+    facts = program.facts
+    problem = Problem(2 * facts.tile_m, facts.tile_n, 4 * facts.tile_k)
+    _, run, _ = multiplied(program, problem, blocks=2)
+    multicast = sum(n for op, n in run.counts.items() if ".multicast" in op)
+    # Each block asks for half of B, and for its own A.
+    assert multicast == 2 * 4
+
+
+@pytest.mark.parametrize("kernel", PAIRED)
+def test_only_the_wide_release_drags_a_barrier_of_the_gpu_into_the_loop(kernel):
+    def barriers(**defines: int) -> int:
+        return compile_kernel(kernel, **defines).sass().count("MEMBAR.ALL.GPU")
+
+    assert barriers(CLUSTER_SCOPE=1) > barriers()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "defines", "rule"),
+    [
+        *(
+            (kernel, defines, rule)
+            for kernel in PERSISTENT
+            for defines, rule in (
+                ({"TILE_M": 100}, "64-row instructions"),
+                ({"TILE_N": 100}, "in whole boxes of C"),
+                ({"STAGES": 1}, "released when the next is in use"),
+                ({"STAGES": 3, "TURN": 3}, "the other needs TURN more"),
+                ({"TILE_M": 128, "TILE_N": 256, "STAGES": 5}, "227 KB"),
+                ({"TILE_M": 128, "TILE_N": 64}, "for each slot of the outbox"),
+            )
+        ),
+    ],
+)
+def test_what_breaks_a_rule_of_a_rung_does_not_compile(kernel, defines, rule):
+    with pytest.raises(CompileError, match=rule):
+        compile_kernel(kernel, **defines)
+
+
+@every_rung
+def test_an_n_that_tma_cannot_store_is_refused(kernel):
+    program = small(kernel)
+    a, b = (numpy.ones((rows, 64), "float16") for rows in (64, 20))
+    with pytest.raises(ProblemError, match=r"N=20: .* pad B and C to N=24, or take v5"):
+        gemm(program, a, b)
+
+
+def test_a_number_of_blocks_that_cannot_be_is_refused():
+    a, b = Problem(64, 64, 64).inputs()
+    c = numpy.zeros((64, 64), "float16")
+    for kernel, blocks, why in (
+        ("v8_multicast", 3, "clusters of 2"),
+        ("v9_stream_k", 0, "at least 2"),
+        ("v7_persistent", 7, "6 run at once on 6 SMs"),
+    ):
+        with pytest.raises(ProblemError, match=why):
+            plan(small(kernel), a, b, c, blocks=blocks)
+    with pytest.raises(ProblemError, match="a block for each of its 1 × 1 tiles"):
+        plan(compile_kernel("v5_in_flight"), a, b, c, blocks=2)
+
+
+def test_a_workspace_belongs_to_its_launch():
+    program = small("v9_stream_k")
+    a, b = Problem(64, 64, 64).inputs()
+    c = numpy.zeros((64, 64), "float16")
+    first, second = (plan(program, a, b, c) for _ in range(2))
+    partials, flags = first.workspace
+    blocks = first.grid[0]
+    assert (partials.size, flags.size) == (blocks * 128 * 128, blocks * 2)
+    assert not numpy.shares_memory(partials, second.workspace[0])
+    assert plan(small("v8_multicast"), a, b, c).workspace == ()
+
+
+# ---- with a Hopper GPU --------------------------------------------------------------------------
+
+LAUNCHES = 1000
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return find_hopper()
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("rows", range(5))
+@every_rung
+def test_a_gpu_is_exact_at_every_edge_of_a_tile(gpu, kernel, rows):
+    program = compile_kernel(kernel)
+    m = around(program.facts.tile_m)[rows]
+    for n, k in product((*around(program.facts.tile_n), 640, 1160), (8, 64, 136, 520, 2048)):
+        problem = Problem(m, n, k, distribution="integers", seed=n)
+        assert (launched(gpu, program, problem) == exact(problem)).all(), problem
+
+
+@pytest.mark.hopper
+@every_rung
+def test_a_gpu_returns_the_emulators_bits(gpu, kernel):
+    """With as many blocks: how a tile is shared decides in which order it is added."""
+    import cupy
+
+    program = small(kernel)
+    for shape in ((1, 8, 8), (256, 128, 1032), (300, 264, 456)):
+        problem = Problem(*shape, seed=sum(shape))
+        a, b = (gpu.array(matrix) for matrix in problem.inputs())
+        c = cupy.full(shape[:2], cupy.nan, a.dtype)
+        plan(program, a, b, c, blocks=6).run()
+        assert gpu.numpy(c).tobytes() == multiplied(program, problem, blocks=6)[0].tobytes()
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("size", [(1000, 1000, 1016), (2048, 2048, 2048)], ids=str)
+@every_rung
+def test_a_thousand_launches_return_the_same_bits(gpu, kernel, size):
+    import cupy
+
+    a, b = (gpu.array(matrix) for matrix in Problem(*size).inputs())
+    program = compile_kernel(kernel)
+    first = gemm(program, a, b)
+    check(first, a, b)
+    c = cupy.empty_like(first)
+    launch = plan(program, a, b, c)
+    differing = cupy.zeros((), "int64")
+    for _ in range(LAUNCHES):
+        c.fill(cupy.nan)
+        launch.run()
+        differing += (c.view("uint16") != first.view("uint16")).sum()
+    assert int(differing) == 0
+
+
+@pytest.mark.hopper
+@every_rung
+def test_two_streams_at_once_do_not_disturb_each_other(gpu, kernel):
+    import cupy
+
+    program = compile_kernel(kernel)
+    work = []
+    for seed in (1, 2):
+        a, b = (gpu.array(matrix) for matrix in Problem(777, 1032, 2056, seed=seed).inputs())
+        expected = gemm(program, a, b)
+        c = cupy.empty_like(expected)
+        work.append((plan(program, a, b, c), c, expected, cupy.cuda.Stream(non_blocking=True)))
+    gpu.synchronize()
+    wrong = [cupy.zeros((), "int64") for _ in work]
+    for _ in range(100):
+        for number, (launch, c, expected, stream) in enumerate(work):
+            with stream:
+                c.fill(cupy.nan)
+                launch.run()
+                wrong[number] += (c.view("uint16") != expected.view("uint16")).sum()
+    gpu.synchronize()
+    assert [int(count) for count in wrong] == [0, 0]
+
+
+@pytest.mark.hopper
+def test_more_blocks_than_run_at_once_come_to_an_end(gpu):
+    """``plan`` refuses them; but a block waits only for blocks that started before it."""
+    import cupy
+
+    program = small("v9_stream_k")
+    many = replace(gpu, sm_count=4 * gpu.sm_count)
+    a, b = (gpu.array(matrix) for matrix in Problem(2048, 2048, 4096).inputs())
+    c = cupy.full((2048, 2048), cupy.nan, a.dtype)
+    launch = plan(program, a, b, c)
+    blocks = many.sm_count
+    workspace = (
+        cupy.zeros(blocks * program.facts.partial_floats, "float32"),
+        cupy.zeros(blocks * program.facts.flags, "uint32"),
+    )
+    args = (*launch.args[:3], *workspace, *launch.args[5:])
+    replace(launch, grid=(blocks, 1, 1), args=args, workspace=workspace).run()
+    check(c, a, b)
+
+
+@pytest.mark.hopper
+@every_rung
+def test_a_gpu_multiplies_bf16(gpu, kernel):
+    program = compile_kernel(kernel, BF16=1)
+    for shape in ((1, 8, 8), (129, 264, 72), (1000, 1000, 1016), (2048, 2048, 2048)):
+        a, b = (gpu.array(matrix) for matrix in Problem(*shape, "bfloat16").inputs())
+        assert check(gemm(program, a, b), a, b).ok
