@@ -1,4 +1,4 @@
-"""The chapter on v8: arithmetic of pairs, what two blocks owe each other, experiments, exercises."""
+"""The chapter on v8: arithmetic of pairs, what two blocks owe each other, experiments."""
 
 import math
 import sys
