@@ -42,12 +42,15 @@ def registered() -> tuple[Experiment, ...]:
         ladder,
         layouts,
         measuring,
+        multicast,
+        persistent,
         protocol,
         shared_reads,
         tma_mbarrier,
         two_consumers,
         v0_mma_sync,
         warpgroup,
+        waves,
     )
 
     return (
@@ -63,6 +66,9 @@ def registered() -> tuple[Experiment, ...]:
         *two_consumers.EXPERIMENTS,
         *fp16_sums.EXPERIMENTS,
         *ladder.EXPERIMENTS,
+        *multicast.EXPERIMENTS,
+        *persistent.EXPERIMENTS,
+        *waves.EXPERIMENTS,
     )
 
 
