@@ -39,13 +39,16 @@ SIZES = (
     Problem(1408, 1536, 8192),  # 132 tiles of 128 × 128: one block an SM
 )
 
-#: As SIZES, and sizes of layers; N is a multiple of 8, because TMA stores C.
+#: As SIZES, for kernels that store C by TMA: N is a multiple of 8.
 STORED_BY_TMA = (
     HEADLINE,
     Problem(4096, 4096, 4096),
     Problem(2048, 2048, 2048),
     Problem(1024, 1024, 1024),
     Problem(8191, 8184, 8184),  # no side a multiple of the tile
+)
+#: A larger cube, and layers of a language model.
+LARGE = (
     Problem(16384, 16384, 16384),
     Problem(4096, 4096, 14336),
     Problem(8192, 28672, 8192),
@@ -179,7 +182,7 @@ PLANS: dict[str, KernelPlan] = {
         ),
     ),
     "v9_stream_k": KernelPlan(
-        problems=(*STORED_BY_TMA, BF16_HEADLINE),
+        problems=(*STORED_BY_TMA, *LARGE, BF16_HEADLINE),
         configurations=(
             *each("STREAM", 0),
             *each("ALTERNATE", 0),
