@@ -17,11 +17,13 @@ from .v3_specialized import causes, hung, releases, two_blocks
 from .v4_two_consumers import three_consumers, tile_of_block, traded
 from .v5_in_flight import last_release, one_stage, step_time
 from .v6_fp16_acc import room_for_sums, stands_still, without_turns
+from .v9_stream_k import added_up, equal_shares, handed_over
 from .warpgroup import k_loop
 
 __all__ = [
     "a_bytes",
     "acceptance",
+    "added_up",
     "ask_later",
     "blocks_that_fit",
     "broken_rules",
@@ -32,12 +34,14 @@ __all__ = [
     "core_matrix_layout",
     "counts",
     "descriptor",
+    "equal_shares",
     "executed",
     "fits",
     "fragment",
     "freed",
     "fused_sum",
     "halved",
+    "handed_over",
     "hung",
     "in_flight",
     "instructions",

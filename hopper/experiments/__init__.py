@@ -44,6 +44,7 @@ def registered() -> tuple[Experiment, ...]:
         measuring,
         protocol,
         shared_reads,
+        stream_k,
         tma_mbarrier,
         two_consumers,
         v0_mma_sync,
@@ -63,6 +64,7 @@ def registered() -> tuple[Experiment, ...]:
         *two_consumers.EXPERIMENTS,
         *fp16_sums.EXPERIMENTS,
         *ladder.EXPERIMENTS,
+        *stream_k.EXPERIMENTS,
     )
 
 

@@ -25,6 +25,7 @@ from .ring_names import ring_names
 from .ring_pictures import ring_schedule, stage_life, two_roles
 from .ring_run import ring_timeline
 from .run_timeline import run_timeline
+from .stream_shares import stream_clusters, stream_cut
 from .streams import streams
 from .timeline import timeline
 from .tma_pictures import mbarrier_phase, multicast_pair, tensor_map_fields
@@ -62,6 +63,8 @@ __all__ = [
     "stage_life",
     "stmatrix_matrices",
     "store_sectors",
+    "stream_clusters",
+    "stream_cut",
     "streams",
     "swizzle_dump",
     "tensor_map_fields",

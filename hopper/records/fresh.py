@@ -100,7 +100,8 @@ def _chapter_state(run: Chapter) -> str:
 
 def change_of(mutation: Mutation) -> str:
     """What a mutation changes, as a record keeps it: the old line, the new one, the tile."""
-    lines = [f"- {mutation.old.strip()}", f"+ {mutation.new.strip()}"]
+    changes = ((mutation.old, mutation.new), *mutation.also)
+    lines = [f"{mark} {text.strip()}" for change in changes for mark, text in zip("-+", change)]
     lines += [f"-D{name}={value}" for name, value in mutation.defines.items()]
     return "\n".join(lines)
 
