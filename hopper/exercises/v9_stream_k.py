@@ -13,8 +13,7 @@ _STREAMS = ((1, 1), (7, 3), (640, 66), (34048, 66), (5, 8), (2**31 - 7, 132))
 def equal_shares(answer: Callable[[int, int, int], int | None]) -> None:
     """Check (cost, sharers, sharer) → where in a stream of that cost a sharer's share begins.
 
-    In whole numbers, with shares that differ by one at most, and without a product that is larger
-    than the cost times one, as an int of 32 bits would need it.
+    In whole numbers, with shares that cover the stream and differ by one at most.
     """
     for cost, sharers in _STREAMS:
         cuts = []
