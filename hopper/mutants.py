@@ -373,6 +373,118 @@ MUTATIONS = (
         "chunk % 8 * 8",
     ),
     Mutation(
+        "v7_persistent",
+        "the last stage of a tile is kept",
+        "a block that goes on needs every stage back",
+        "    if (lane == 0) mbarrier_arrive(&empty[previous]);  // the producer may go on\n",
+        "",
+    ),
+    Mutation(
+        "v7_persistent",
+        "the order behind the arrival",
+        "an mbarrier publishes what its arrivals came after, and nothing that follows them",
+        "          if (step == 0) orders[at.stage] = {row, column, true};\n"
+        "          mbarrier_arrive_expect_tx(landed, sizeof(stage));\n",
+        "          mbarrier_arrive_expect_tx(landed, sizeof(stage));\n"
+        "          if (step == 0) orders[at.stage] = {row, column, true};\n",
+    ),
+    Mutation(
+        "v7_persistent",
+        "all stages held back",
+        "a consumer that holds back its steps keeps their stages, and the other one needs one more",
+        "#define TURN (STAGES - 1)",
+        "#define TURN STAGES",
+        also=(("static_assert(TURN < STAGES,", "static_assert(TURN <= STAGES,"),),
+    ),
+    Mutation(
+        "v7_persistent",
+        "no proxy fence before the store",
+        "ordinary writes come before TMA's reads only by fence.proxy.async and then a barrier",
+        "  fence_proxy_async();  // what this thread wrote comes before what TMA reads\n",
+        "",
+        header="outbox.cuh",
+    ),
+    Mutation(
+        "v7_persistent",
+        "drained before it is read",
+        "a slot may be filled again when TMA has read it, which wait_group.read says",
+        "    tma_wait_group_read<0>();\n",
+        "",
+        header="outbox.cuh",
+    ),
+    Mutation(
+        "v7_persistent",
+        "one drained barrier a slot",
+        "who waits by parity is never more than one phase behind",
+        "unsigned long long drained[2][2];",
+        "unsigned long long drained[2];",
+        header="outbox.cuh",
+        also=(
+            (
+                "    for (int consumer = 0; consumer < 2; ++consumer) "
+                "mbarrier_init(&out.drained[consumer][slot], 1);\n",
+                "    mbarrier_init(&out.drained[slot], 1);\n",
+            ),
+            (
+                "&out.drained[consumer ^ 1][slot], (tiles + consumer + 1) % 2",
+                "&out.drained[slot], (consumer + 1) % 2",
+            ),
+            ("&out.drained[1][0], (tiles + 1) % 2", "&out.drained[0], 1"),
+            ("&out.drained[use / 2 % 2][slot]", "&out.drained[slot]"),
+        ),
+    ),
+    Mutation(
+        "v8_multicast",
+        "sent before the other is ready",
+        "nobody sends to another block before a cluster barrier says that its mbarriers exist",
+        "  cluster_sync();  // nobody sends before",
+        "  __syncthreads();  // nobody sends before",
+    ),
+    Mutation(
+        "v8_multicast",
+        "left before the other is done",
+        "a block leaves when no other block of its cluster will access its shared memory",
+        "    cluster_sync();  // a block that leaves",
+        "    // a block that leaves",
+        also=(("  cluster_sync();  // as above", "  // as above"),),
+    ),
+    Mutation(
+        "v8_multicast",
+        "empty counts one block",
+        "a stage is free when both blocks have released it: the next load writes into both",
+        "barriers.init(CONSUMERS * 4);",
+        "barriers.init(CONSUMERS * 4 / CLUSTER);",
+    ),
+    Mutation(
+        "v8_multicast",
+        "released twice at home",
+        "a producer must hear from the block that reads what it sent there",
+        "mbarrier_arrive_at_rank<CLUSTER_SCOPE != 0>(&empty[stage], lane);",
+        "mbarrier_arrive(&empty[stage]);",
+        header="pair_ring.cuh",
+    ),
+    Mutation(
+        "v8_multicast",
+        "bytes of its own loads only",
+        "expect_tx announces every byte that lands here, whoever asked for it",
+        "mbarrier_arrive_expect_tx(landed, sizeof(stage));",
+        "mbarrier_arrive_expect_tx(landed, (A_ROWS + B_ROWS) * TILE_K * sizeof(Element));",
+    ),
+    Mutation(
+        "v8_multicast",
+        "the mask names one block",
+        "a half goes to every block that counts its bytes",
+        "column + b_half, deep, 3);",
+        "column + b_half, deep, 1 << rank);",
+    ),
+    Mutation(
+        "v8_multicast",
+        "both ask for the same half",
+        "each block loads the half of its rank",
+        "&map_b, landed, column + b_half, deep",
+        "&map_b, landed, column, deep",
+    ),
+    Mutation(
         "v9_stream_k",
         "no proxy fence before a gift is read",
         "who reads by TMA what threads wrote to global memory fences between flag and copy",
@@ -449,9 +561,7 @@ def mutated_source(mutation: Mutation) -> str:
     return _changed(mutation, source, name, ((f'#include "{mutation.header}"\n', header),))
 
 
-def _changed(
-    mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]
-) -> str:
+def _changed(mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]) -> str:
     for old, new in changes:
         found = text.count(old)
         if found != 1:
@@ -472,17 +582,17 @@ def emulated(mutation: Mutation) -> list[str]:
     """What the emulator reports of a broken kernel: kinds of hazards, in the order found.
 
     Two tiles of C, and so many steps along K that a ring of stages goes round twice. A persistent
-    kernel has one cluster, which takes three tiles. One with a workspace has three clusters that
-    share one, and is launched again, with other inputs and in another order of events. Where no
-    rule is broken, whether the results are "right" or there is a "wrong result".
+    kernel has as few blocks as it can, which take three tiles each. One with a workspace has three
+    clusters that share one unit, and is launched again, with other inputs and in another order of
+    events. Where no rule is broken, whether the results are "right" or there is a "wrong result".
     """
     sound, broken = compile_kernel(mutation.kernel, **mutation.defines), compile_mutation(mutation)
     facts = sound.facts
     shares = bool(facts.partial_floats)
-    rows, steps = (1, 4 * facts.stages + 1) if shares else (2, 2 * facts.stages + 1)
-    if facts.persistent and not shares:
-        rows = 3
-    problem = Problem(rows * facts.tile_m, facts.tile_n * facts.cluster, steps * facts.tile_k)
+    rows = 1 if shares else 3 * facts.cluster if facts.persistent else 2
+    columns = facts.cluster if shares else 1
+    steps = (4 if shares else 2) * facts.stages + 1
+    problem = Problem(rows * facts.tile_m, columns * facts.tile_n, steps * facts.tile_k)
     a, b = problem.inputs()
     c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
     # A plan refuses what is unclean, so it is the sound kernel's.

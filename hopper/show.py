@@ -53,6 +53,7 @@ _MEANINGS = {
     "IGMMA": "wgmma on integers",
     "HMMA": "mma.sync: one warp's matrix multiply, operands in registers",
     "LDSM": "ldmatrix: shared memory to registers, laid out for mma.sync",
+    "STSM": "stmatrix: registers to shared memory, 8 × 8 matrices at a time",
     "UTMALDG": "cp.async.bulk.tensor: a TMA load from global to shared memory",
     "UTMASTG": "cp.async.bulk.tensor: a TMA store from shared to global memory",
     "SYNCS": "mbarrier: initialise, arrive, expect bytes, wait",

@@ -227,9 +227,7 @@ def plan_stream_k(
         return _whole_units(m, n, k, clusters, tiling, steps, units, alternate)
     wide = sum(unit.wide for unit in units)
     cut = _Cut(steps, clusters, wide, len(units), *tiling.costs)
-    pieces = tuple(
-        tuple(_pieces_of(cluster, cut, units, alternate)) for cluster in range(clusters)
-    )
+    pieces = tuple(tuple(_pieces_of(cluster, cut, units, alternate)) for cluster in range(clusters))
     return Plan(m, n, k, clusters, tiling, steps, units, cut.waves, cut.sharers, pieces)
 
 
@@ -286,7 +284,8 @@ class _Cut:
 
     def point(self, sharer: int) -> Point:
         """Where the share of a sharer begins."""
-        place = self.rest // self.sharers * sharer + self.rest % self.sharers * sharer // self.sharers
+        share, more = divmod(self.rest, self.sharers)
+        place = share * sharer + more * sharer // self.sharers
         is_long = place < self.long_ones
         cost = self.steps * (self.wide_cost if is_long else self.less_cost)
         begin = self.waves * self.clusters if is_long else self.wide
@@ -384,7 +383,7 @@ def run_plan(
 ) -> list[list[Timed]]:
     """A plan over time, by cluster: a step takes what it costs, and gifts take no time.
 
-    ``resident``: clusters that run at once, by default all; the next in number starts when one ends.
+    ``resident``: clusters that run at once, all by default; the next in number starts when one ends.
     ``from_the_front``: shares in the order of the stream, which v9 does not do.
     Raises ProblemError where nobody can go on.
     """

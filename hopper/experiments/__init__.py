@@ -42,6 +42,8 @@ def registered() -> tuple[Experiment, ...]:
         ladder,
         layouts,
         measuring,
+        multicast,
+        persistent,
         protocol,
         shared_reads,
         stream_k,
@@ -49,6 +51,7 @@ def registered() -> tuple[Experiment, ...]:
         two_consumers,
         v0_mma_sync,
         warpgroup,
+        waves,
     )
 
     return (
@@ -64,6 +67,9 @@ def registered() -> tuple[Experiment, ...]:
         *two_consumers.EXPERIMENTS,
         *fp16_sums.EXPERIMENTS,
         *ladder.EXPERIMENTS,
+        *multicast.EXPERIMENTS,
+        *persistent.EXPERIMENTS,
+        *waves.EXPERIMENTS,
         *stream_k.EXPERIMENTS,
     )
 

@@ -19,7 +19,7 @@ from hopper.check import check
 from hopper.compile import Program, compile_kernel
 from hopper.dtypes import filled_with_nan
 from hopper.errors import HopperError
-from hopper.experiments import Curves, Experiment, curves, experiments_of
+from hopper.experiments import Curves, Experiment
 from hopper.experiments.two_consumers import clock_of
 from hopper.gemm import Problem, plan
 from hopper.records import HEADLINE
@@ -88,7 +88,7 @@ def bits(gpu: Any, program: Program) -> Probe:
     elements = [int(here.sum()) for here in chosen]
     return Probe(
         BITS,
-        "Which elements of C have v8's bits, and which are the nearest fp16, by how they came about?",
+        "Which elements of C have v8's bits, and which are the nearest fp16, by part of C?",
         {
             "elements": Array.of(numpy.array(elements, numpy.int64)),
             "unlike v8": Array.of(numpy.array(found["unlike v8"], numpy.int64)),
@@ -186,17 +186,6 @@ def handing_over(found: Curves) -> tuple[numpy.ndarray, numpy.ndarray]:
     """
     more, less = found[MORE], found[LESS]
     return more + less, (more - less) / 2
-
-
-# ---- waves --------------------------------------------------------------------------------------
-
-
-def sawtooth(kernel: str) -> Curves:
-    """Speed over the number of tiles, which the chapter on v7 records; gaps where there is none."""
-    name = "waves"
-    if name not in [one.name for one in experiments_of(kernel)]:
-        return Curves(numpy.array([numpy.nan]), "no recording of this variant", None)
-    return curves(kernel, name)
 
 
 EXPERIMENTS = (

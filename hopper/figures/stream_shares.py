@@ -148,7 +148,8 @@ def stream_clusters(
         ),
         caption=caption
         or (
-            "u: number of the unit; behind the colon its steps of K, or all. ←: backwards through K."
+            "u: number of the unit; behind the colon its steps of K, or all. "
+            "←: backwards through K."
             if few
             else ""
         ),

@@ -101,7 +101,7 @@ def _chapter_state(run: Chapter) -> str:
 def change_of(mutation: Mutation) -> str:
     """What a mutation changes, as a record keeps it: the old line, the new one, the tile."""
     changes = ((mutation.old, mutation.new), *mutation.also)
-    lines = [f"{mark} {text.strip()}" for change in changes for mark, text in zip("-+", change)]
+    lines = [line for old, new in changes for line in (f"- {old.strip()}", f"+ {new.strip()}")]
     lines += [f"-D{name}={value}" for name, value in mutation.defines.items()]
     return "\n".join(lines)
 
