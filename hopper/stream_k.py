@@ -383,7 +383,7 @@ def run_plan(
 ) -> list[list[Timed]]:
     """A plan over time, by cluster: a step takes what it costs, and gifts take no time.
 
-    ``resident``: clusters that run at once, all by default; the next in number starts when one ends.
+    ``resident``: clusters that run at once, all by default; as one ends the next in number starts.
     ``from_the_front``: shares in the order of the stream, which v9 does not do.
     Raises ProblemError where nobody can go on.
     """
