@@ -583,7 +583,7 @@ def emulated(mutation: Mutation) -> list[str]:
 
     Two tiles of C, and so many steps along K that a ring of stages goes round twice. A persistent
     kernel has as few blocks as it can, which take three tiles each. One with a workspace has three
-    clusters that share one unit, and is launched again, with other inputs and in another order of
+    clusters that share one unit, and is launched again, with other inputs and in other orders of
     events. Where no rule is broken, whether the results are "right" or there is a "wrong result".
     """
     sound, broken = compile_kernel(mutation.kernel, **mutation.defines), compile_mutation(mutation)
@@ -600,7 +600,8 @@ def emulated(mutation: Mutation) -> list[str]:
     launch = replace(plan(sound, a, b, c, blocks=blocks), program=broken)
     found: dict[str, None] = {}
     right = True
-    for order in ({}, {"schedule": "random", "seed": 1, "tma": "eager"})[: 1 + shares]:
+    orders = [{}, *({"schedule": "random", "seed": seed, "tma": "eager"} for seed in (1, 2))]
+    for order in orders if shares else orders[:1]:
         emulator = Emulator(on_hazard="collect", **order)
         run = replace(launch, backend=replace(launch.backend, emulator=emulator)).run()
         found |= dict.fromkeys(hazard.kind for hazard in run.hazards)

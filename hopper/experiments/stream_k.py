@@ -4,8 +4,8 @@
 ways: elements whose bits are not v8's, and elements that are not the fp16 nearest to the fp64
 result. ``again``: launches in a row, on one stream and on two, and how many differed from the first
 in a single bit. ``handing over``: cycles of a launch with half a wave more or less, over K, from
-which ``handing_over`` takes what sharing costs. Each variant is checked before it is compared or
-timed.
+which ``handing_over`` takes what sharing costs. ``a lasting load``: v9 with v8's tile. Each variant
+is checked before it is compared or timed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hopper.experiments import Curves, Experiment
 from hopper.experiments.two_consumers import clock_of
 from hopper.gemm import Problem, plan
 from hopper.records import HEADLINE
-from hopper.samples import median
+from hopper.samples import median, ratio
 from hopper.schema import Array, Probe, Sweep
 from hopper.stream_k import CLUSTER, Plan, Tiling, plan_stream_k
 
@@ -188,8 +188,28 @@ def handing_over(found: Curves) -> tuple[numpy.ndarray, numpy.ndarray]:
     return more + less, (more - less) / 2
 
 
+# ---- a lasting load -----------------------------------------------------------------------------
+
+LASTING = "a lasting load"
+#: The tile that is faster in a burst, or slower: v9 as v8's tile, whose pairs share B.
+OTHER_TILE = {"TILE_M": 128, "TILE_N": 256, "SHARE_A": 0, "STAGES": 4}
+
+
+def lasting(gpu: Any, program: Program) -> Sweep:
+    """v9 with OTHER_TILE under a lasting load, over the tile's columns: one value each."""
+    other = compile_kernel(V9, **OTHER_TILE)
+    pair = checked_pair(other, *inputs_on(gpu, HEADLINE))
+    timed = interleaved(gpu, pair.run, pair.peer, mode="sustained")
+    of_peer = 100 * ratio(timed.samples_ms, timed.peer_samples_ms)
+    return Sweep(
+        LASTING, "TILE_N", "columns", (float(other.facts.tile_n),), "%",
+        {"of cuBLAS": (round(of_peer, 3),)},
+    )  # fmt: skip
+
+
 EXPERIMENTS = (
     Experiment(V9, BITS, bits),
     Experiment(V9, AGAIN, again),
     Experiment(V9, HANDING_OVER, handing),
+    Experiment(V9, LASTING, lasting),
 )
