@@ -56,6 +56,9 @@ class Mutation:
     also: tuple[tuple[str, str], ...] = ()
 
 
+#: Pairs of tiles with which the emulator is quick.
+SMALL_PAIRS = {"TILE_M": 128, "TILE_N": 128}
+
 MUTATIONS = (
     Mutation(
         "v0_mma_sync",
@@ -481,6 +484,50 @@ MUTATIONS = (
         "&map_b, landed, column + b_half, deep",
         "&map_b, landed, column, deep",
     ),
+    Mutation(
+        "v9_stream_k",
+        "no proxy fence before a gift is read",
+        "who reads by TMA what threads wrote to global memory fences between flag and copy",
+        "    flags[warpgroup] = 0;\n  }\n  fence_proxy_async_global();\n",
+        "    flags[warpgroup] = 0;\n  }\n",
+        SMALL_PAIRS,
+        header="partials.cuh",
+    ),
+    Mutation(
+        "v9_stream_k",
+        "the flag before the sums",
+        "a release publishes what came before it, and a barrier what all others did",
+        "#pragma unroll\n  for (int q = 0; q < kFloats / 4; ++q)\n    mine[",
+        "  if (threadIdx.x % 128 == 0) store_release_gpu(flag, 1);\n"
+        "#pragma unroll\n  for (int q = 0; q < kFloats / 4; ++q)\n    mine[",
+        SMALL_PAIRS,
+        header="partials.cuh",
+        also=(
+            (
+                "  named_barrier_sync(2 + warpgroup, 128);\n"
+                "  if (threadIdx.x % 128 == 0) store_release_gpu(flag, 1);\n",
+                "",
+            ),
+        ),
+    ),
+    Mutation(
+        "v9_stream_k",
+        "flags stay raised",
+        "a workspace is left as it was found, or the next launch takes old sums for its own",
+        "    flags[warpgroup] = 0;\n",
+        "",
+        SMALL_PAIRS,
+        header="partials.cuh",
+    ),
+    Mutation(
+        "v9_stream_k",
+        "no proxy fence behind a gift",
+        "ordinary reads of a stage come before TMA's next write to it by fence.proxy.async",
+        "    fence_proxy_async();  // these reads come before what TMA writes there next\n",
+        "",
+        SMALL_PAIRS,
+        header="partials.cuh",
+    ),
 )
 
 
@@ -535,22 +582,33 @@ def emulated(mutation: Mutation) -> list[str]:
     """What the emulator reports of a broken kernel: kinds of hazards, in the order found.
 
     Two tiles of C, and so many steps along K that a ring of stages goes round twice. A persistent
-    kernel has as few blocks as it can, which take three tiles each. Where no rule is broken,
-    whether the result is "right" or a "wrong result".
+    kernel has as few blocks as it can, which take three tiles each. One with a workspace has three
+    clusters that share one unit, and is launched again, with other inputs and in other orders of
+    events. Where no rule is broken, whether the results are "right" or there is a "wrong result".
     """
     sound, broken = compile_kernel(mutation.kernel, **mutation.defines), compile_mutation(mutation)
     facts = sound.facts
-    tiles = 3 * facts.cluster if facts.persistent else 2
-    problem = Problem(tiles * facts.tile_m, facts.tile_n, (2 * facts.stages + 1) * facts.tile_k)
+    shares = bool(facts.partial_floats)
+    rows = 1 if shares else 3 * facts.cluster if facts.persistent else 2
+    columns = facts.cluster if shares else 1
+    steps = (4 if shares else 2) * facts.stages + 1
+    problem = Problem(rows * facts.tile_m, columns * facts.tile_n, steps * facts.tile_k)
     a, b = problem.inputs()
     c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
     # A plan refuses what is unclean, so it is the sound kernel's.
-    launch = plan(sound, a, b, c, blocks=facts.cluster if facts.persistent else None)
-    collecting = replace(launch.backend, emulator=Emulator(on_hazard="collect"))
-    run = replace(launch, program=broken, backend=collecting).run()
-    found = list(dict.fromkeys(hazard.kind for hazard in run.hazards))
-    right = compare(c, a, b, fp16_sums=bool(facts.fp16_sums)).ok
-    return found or ["right" if right else "wrong result"]
+    blocks = facts.cluster * (3 if shares else 1) if facts.persistent else None
+    launch = replace(plan(sound, a, b, c, blocks=blocks), program=broken)
+    found: dict[str, None] = {}
+    right = True
+    orders = [{}, *({"schedule": "random", "seed": seed, "tma": "eager"} for seed in (1, 2))]
+    for order in orders if shares else orders[:1]:
+        emulator = Emulator(on_hazard="collect", **order)
+        run = replace(launch, backend=replace(launch.backend, emulator=emulator)).run()
+        found |= dict.fromkeys(hazard.kind for hazard in run.hazards)
+        right = right and compare(c, a, b, fp16_sums=bool(facts.fp16_sums)).ok
+        a *= 2
+        c.fill(numpy.nan)
+    return list(found) or ["right" if right else "wrong result"]
 
 
 def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:

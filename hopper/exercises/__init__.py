@@ -19,11 +19,13 @@ from .v5_in_flight import last_release, one_stage, step_time
 from .v6_fp16_acc import room_for_sums, stands_still, without_turns
 from .v7_persistent import drained_parity, lost, order_read, share_used
 from .v8_multicast import pair_bytes, pair_producer, two_by_two
+from .v9_stream_k import added_up, equal_shares, handed_over
 from .warpgroup import k_loop
 
 __all__ = [
     "a_bytes",
     "acceptance",
+    "added_up",
     "ask_later",
     "blocks_that_fit",
     "broken_rules",
@@ -35,12 +37,14 @@ __all__ = [
     "counts",
     "descriptor",
     "drained_parity",
+    "equal_shares",
     "executed",
     "fits",
     "fragment",
     "freed",
     "fused_sum",
     "halved",
+    "handed_over",
     "hung",
     "in_flight",
     "instructions",

@@ -46,6 +46,7 @@ def registered() -> tuple[Experiment, ...]:
         persistent,
         protocol,
         shared_reads,
+        stream_k,
         tma_mbarrier,
         two_consumers,
         v0_mma_sync,
@@ -69,6 +70,7 @@ def registered() -> tuple[Experiment, ...]:
         *multicast.EXPERIMENTS,
         *persistent.EXPERIMENTS,
         *waves.EXPERIMENTS,
+        *stream_k.EXPERIMENTS,
     )
 
 

@@ -26,6 +26,7 @@ from .ring_names import ring_names
 from .ring_pictures import ring_schedule, stage_life, two_roles
 from .ring_run import ring_timeline
 from .run_timeline import run_timeline
+from .stream_shares import stream_clusters, stream_cut
 from .streams import streams
 from .tile_run import tile_timeline
 from .tile_turns import tile_turns
@@ -67,6 +68,8 @@ __all__ = [
     "stage_life",
     "stmatrix_matrices",
     "store_sectors",
+    "stream_clusters",
+    "stream_cut",
     "streams",
     "swizzle_dump",
     "tensor_map_fields",
