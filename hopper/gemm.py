@@ -20,6 +20,8 @@ from hopper.tensormap import TensorMap
 
 # Row, column and K indices are 32 bits and run past the matrix by less than one tile.
 _SIZE_MAX = 2**31 - 256
+# A kernel that shares tiles out along K multiplies the number of its steps by itself in 32 bits.
+_SHARED_K_MAX = 2**20
 _GRID_Y_MAX = 65535  # blocks; CUDA C++ Programming Guide, compute capabilities
 
 
@@ -162,7 +164,7 @@ def plan(program: Program, a, b, c, *, blocks: int | None = None) -> Launch:
     maps = (TensorMap(a, facts.a_box), TensorMap(b, facts.b_box))
     if facts.c_box:
         maps += (TensorMap(c, facts.c_box),)
-    grid = _grid(facts, m, n, backend.sm_count, blocks)
+    grid = _grid(facts, m, n, backend, blocks)
     workspace = _workspace(facts, c, grid[0])
     args = (
         *(backend.tensor_map(each) for each in maps),
@@ -173,7 +175,9 @@ def plan(program: Program, a, b, c, *, blocks: int | None = None) -> Launch:
     return Launch(program, backend, grid, (facts.threads, 1, 1), args, maps, c, workspace)
 
 
-def _grid(facts: LaunchFacts, m: int, n: int, sms: int, blocks: int | None) -> tuple[int, int, int]:
+def _grid(
+    facts: LaunchFacts, m: int, n: int, backend: Backend, blocks: int | None
+) -> tuple[int, int, int]:
     """Blocks: one a tile, or for a persistent kernel at most one an SM.
 
     One that has a workspace shares tiles out, so that it has work for all SMs at any size.
@@ -186,7 +190,7 @@ def _grid(facts: LaunchFacts, m: int, n: int, sms: int, blocks: int | None) -> t
                 f"tiles; leave blocks out, or take a persistent kernel (v7 and later)"
             )
         return (*tiles, 1)
-    most = sms // facts.cluster * facts.cluster
+    most = backend.sm_count // facts.cluster * facts.cluster
     if blocks is None:
         work = _blocks(tiles[0] * tiles[1], facts.cluster) * facts.cluster
         return (most if facts.partial_floats else min(most, work), 1, 1)
@@ -197,8 +201,8 @@ def _grid(facts: LaunchFacts, m: int, n: int, sms: int, blocks: int | None) -> t
         )
     if blocks > most:
         raise ProblemError(
-            f"blocks={blocks}: {most} run at once on {sms} SMs, one an SM, and blocks of a "
-            f"persistent kernel wait for one another; pass at most {most}"
+            f"blocks={blocks}: {most} run at once on {backend.sm_count} SMs, one an SM, and blocks "
+            f"of a persistent kernel wait for one another; pass at most {most}"
         )
     return (blocks, 1, 1)
 
@@ -233,6 +237,11 @@ def validate_inputs(facts: LaunchFacts, a, b) -> tuple[int, int, int]:
             f"N={n}: a row of C is {2 * n} bytes, not a multiple of 16, which TMA requires of what "
             f"this kernel stores; pad B and C to N={_blocks(n, 8) * 8}, or take v5 or an earlier "
             f"kernel, whose threads store"
+        )
+    if facts.partial_floats and k > _SHARED_K_MAX:
+        raise ProblemError(
+            f"K={k}: a kernel that shares tiles out along K takes at most K={_SHARED_K_MAX}; take "
+            f"v8 or an earlier kernel, or split K and add the products"
         )
     if not facts.persistent and _blocks(n, facts.tile_n) > _GRID_Y_MAX:
         raise ProblemError(

@@ -140,6 +140,15 @@ def test_shared_steps_are_added_in_one_order():
     assert launch.c.tobytes() == again.tobytes()
 
 
+def test_a_wave_joins_the_stream_where_little_is_left():
+    """Three wide units and one of the rest, for three clusters: that one alone is not shared."""
+    program = compile_kernel("v9_stream_k")
+    problem = Problem(140, 1408, 264, distribution="integers")
+    c, run, _ = multiplied(program, problem, blocks=6)
+    assert (c == exact(problem)).all()
+    assert sum(count for opcode, count in run.counts.items() if opcode.startswith("st.release")) > 0
+
+
 def test_whole_units_add_in_the_order_of_the_first_rungs():
     problem = Problem(300, 200, 456, seed=5)
     a, b = problem.inputs()
@@ -228,6 +237,14 @@ def test_an_n_that_tma_cannot_store_is_refused(kernel):
     a, b = (numpy.ones((rows, 64), "float16") for rows in (64, 20))
     with pytest.raises(ProblemError, match=r"N=20: .* pad B and C to N=24, or take v5"):
         gemm(program, a, b)
+
+
+def test_a_k_whose_steps_overflow_is_refused():
+    k = 2**20 + 64
+    a, b = (numpy.broadcast_to(numpy.zeros((1, 1), "float16"), (8, k)) for _ in range(2))
+    a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
+    with pytest.raises(ProblemError, match=r"K=1048640: .* at most K=1048576; take v8"):
+        gemm(small("v9_stream_k"), a, b)
 
 
 def test_a_number_of_blocks_that_cannot_be_is_refused():

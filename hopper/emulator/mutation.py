@@ -34,7 +34,7 @@ from hopper.emulator.mutation_record import (
 from hopper.emulator.mutation_subjects import SUBJECTS
 from hopper.emulator.ptx import parse
 
-STEP_LIMIT = 40_000  # many times what a trial of an unchanged kernel takes
+STEP_LIMIT = 80_000  # more than twice what any trial of an unchanged kernel takes
 SCHEDULES = (
     Emulator(step_limit=STEP_LIMIT),
     Emulator(tma="eager", shared_skew=16, step_limit=STEP_LIMIT),

@@ -92,13 +92,12 @@ def _blank(shape: tuple[int, ...], dtype: str) -> numpy.ndarray:
     return numpy.full(shape, numpy.nan, dtype)
 
 
-def _product(m: int, n: int, k: int, program: Program) -> Trial:
-    """A kernel of the ladder: C (m, n) fp16."""
+def _product(shape: tuple[int, ...], program: Program) -> Trial:
+    """A kernel of the ladder: C (m, n) fp16. ``shape``: M, N, K; if it is persistent, blocks."""
+    m, n, k, *blocks = shape
     a, b, right = _exact(m, n, k)
     c = _blank((m, n), "float16")
-    # A persistent kernel gets so few blocks that each has more than one tile.
-    blocks = PERSISTENT_BLOCKS if program.facts.persistent else None
-    launch = plan(program, a, b, c, blocks=blocks)
+    launch = plan(program, a, b, c, blocks=blocks[0] if blocks else None)
     right = right.astype("float16")
     return Trial(launch.grid, launch.block, program.facts.shared_bytes, launch.args, ((c, right),))
 
@@ -316,11 +315,14 @@ RINGS = {
     "v8_multicast": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
     "v9_stream_k": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1, "SHARE_A": 0},
 }
-#: Of those whose blocks take several tiles: six tiles for four blocks, with edges; one of one step.
-PERSISTENT_SHAPES = ((200, 264, 136), (100, 8, 40))
-PERSISTENT_BLOCKS = 4
-#: And where tiles are shared along K: a whole wave, and a unit cut between two clusters.
-STREAM_SHAPES = ((200, 376, 232), (100, 8, 40))
+#: And blocks, where these take several tiles. As many steps as stages, or one: then a stage that
+#: held an order gets the next one as soon as it is freed. Three: an odd number round the ring.
+PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), (100, 8, 72, 2))
+#: Where tiles are shared along K: a unit cut among three clusters, so that what two give goes
+#: through the same stages; among two, from the other stage on; whole units. The cluster that
+#: finishes a cut unit has a step more, and finds the gifts there: to spin on a flag in global
+#: memory costs the emulator most.
+STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (100, 264, 40, 2))
 SHAPES = {
     "v6_fp16_acc": TMA_STORE_SHAPES,
     "v7_persistent": PERSISTENT_SHAPES,
@@ -338,7 +340,7 @@ SUBJECTS: dict[str, Subject] = {
                 name,
                 f"{name}.cu",
                 name,
-                tuple(partial(_product, *shape) for shape in shapes),
+                tuple(partial(_product, shape) for shape in shapes),
                 RINGS.get(name, {}),
             )
             for name in kernel_names()
