@@ -37,6 +37,7 @@ def registered() -> tuple[Experiment, ...]:
     # Each of these needs this module, so they are loaded late.
     from hopper.experiments import (
         descriptors,
+        fp16_sums,
         fragments,
         ladder,
         layouts,
@@ -64,6 +65,7 @@ def registered() -> tuple[Experiment, ...]:
         *tma_mbarrier.EXPERIMENTS,
         *protocol.EXPERIMENTS,
         *two_consumers.EXPERIMENTS,
+        *fp16_sums.EXPERIMENTS,
         *ladder.EXPERIMENTS,
         *multicast.EXPERIMENTS,
         *persistent.EXPERIMENTS,
