@@ -359,11 +359,10 @@ def test_more_blocks_than_run_at_once_come_to_an_end(gpu):
     import cupy
 
     program = small("v9_stream_k")
-    many = replace(gpu, sm_count=4 * gpu.sm_count)
     a, b = (gpu.array(matrix) for matrix in Problem(2048, 2048, 4096).inputs())
     c = cupy.full((2048, 2048), cupy.nan, a.dtype)
     launch = plan(program, a, b, c)
-    blocks = many.sm_count
+    blocks = 4 * gpu.sm_count
     workspace = (
         cupy.zeros(blocks * program.facts.partial_floats, "float32"),
         cupy.zeros(blocks * program.facts.flags, "uint32"),

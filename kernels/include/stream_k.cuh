@@ -8,8 +8,9 @@
 // A cluster goes through its share from the back. The first steps of a unit that another cluster
 // finishes come first: their sums are given away early. The last steps of a unit come at the end: then
 // the sums of those who gave are added. So a cluster waits only for clusters of smaller numbers, and
-// those wait for smaller ones still: as blocks start in the order of their numbers, somebody can
-// always go on, however many blocks run at once.
+// those wait for smaller ones still. Where blocks start in the order of their numbers, as they were seen
+// to, somebody can always go on, however many run at once. CUDA promises no order: so the host launches
+// no more than run at once.
 #pragma once
 
 constexpr int SHARERS = 4;    // of a unit, about: who finishes it reads what all others give
