@@ -51,6 +51,7 @@ WANTED: dict[str, tuple[str, ...]] = {
     "ldmatrix_conflicts": ("sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",),
     # Shared memory delivers at most 128 bytes in a wavefront.
     "shared_load_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),
+    "shared_store_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",),
     "wgmma_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",),
     "wgmma_shared_bytes": ("sm__sass_data_bytes_mem_shared_op_gmma.sum",),
     "occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active",),

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy
@@ -20,7 +20,7 @@ from hopper.compile import Program, compile_cuda, compile_kernel
 from hopper.emulator import Emulator
 from hopper.errors import HopperError
 from hopper.gemm import Problem, gemm, plan
-from hopper.paths import KERNELS, ROOT
+from hopper.paths import INCLUDE, KERNELS, ROOT
 from hopper.schema import Trial
 
 # (m, n, k): one step along K, a few, ragged edges, many blocks, and more blocks than fit at once.
@@ -42,6 +42,8 @@ class Mutation:
     """One change to a kernel's source: ``old`` stands in it exactly once and becomes ``new``.
 
     ``defines``: the configuration to break, where the kernel as written does not show it.
+    ``header``: of ``kernels/include`` and included by the kernel, where the change is made there.
+    ``also``: what else must change for it, (old, new) of the same text.
     """
 
     kernel: str
@@ -50,7 +52,12 @@ class Mutation:
     old: str
     new: str
     defines: Mapping[str, int] = field(default_factory=dict)
+    header: str = ""
+    also: tuple[tuple[str, str], ...] = ()
 
+
+#: Pairs of tiles with which the emulator is quick.
+SMALL_PAIRS = {"TILE_M": 128, "TILE_N": 128}
 
 MUTATIONS = (
     Mutation(
@@ -319,7 +326,7 @@ MUTATIONS = (
         "v6_fp16_acc",
         "no proxy fence",
         "ordinary writes and TMA's reads take two paths: fence.proxy.async puts them in order",
-        "  fence_proxy_async();            // this",
+        "  fence_proxy_async();           // this",
         "  // this",
     ),
     Mutation(
@@ -365,6 +372,162 @@ MUTATIONS = (
         "(chunk % 8 ^ r % 8) * 8",
         "chunk % 8 * 8",
     ),
+    Mutation(
+        "v7_persistent",
+        "the last stage of a tile is kept",
+        "a block that goes on needs every stage back",
+        "    if (lane == 0) mbarrier_arrive(&empty[previous]);  // the producer may go on\n",
+        "",
+    ),
+    Mutation(
+        "v7_persistent",
+        "the order behind the arrival",
+        "an mbarrier publishes what its arrivals came after, and nothing that follows them",
+        "          if (step == 0) orders[at.stage] = {row, column, true};\n"
+        "          mbarrier_arrive_expect_tx(landed, sizeof(stage));\n",
+        "          mbarrier_arrive_expect_tx(landed, sizeof(stage));\n"
+        "          if (step == 0) orders[at.stage] = {row, column, true};\n",
+    ),
+    Mutation(
+        "v7_persistent",
+        "all stages held back",
+        "a consumer that holds back its steps keeps their stages, and the other one needs one more",
+        "#define TURN (STAGES - 1)",
+        "#define TURN STAGES",
+        also=(("static_assert(TURN < STAGES,", "static_assert(TURN <= STAGES,"),),
+    ),
+    Mutation(
+        "v7_persistent",
+        "no proxy fence before the store",
+        "ordinary writes come before TMA's reads only by fence.proxy.async and then a barrier",
+        "  fence_proxy_async();  // what this thread wrote comes before what TMA reads\n",
+        "",
+        header="outbox.cuh",
+    ),
+    Mutation(
+        "v7_persistent",
+        "drained before it is read",
+        "a slot may be filled again when TMA has read it, which wait_group.read says",
+        "    tma_wait_group_read<0>();\n",
+        "",
+        header="outbox.cuh",
+    ),
+    Mutation(
+        "v7_persistent",
+        "one drained barrier a slot",
+        "who waits by parity is never more than one phase behind",
+        "unsigned long long drained[2][2];",
+        "unsigned long long drained[2];",
+        header="outbox.cuh",
+        also=(
+            (
+                "    for (int consumer = 0; consumer < 2; ++consumer) "
+                "mbarrier_init(&out.drained[consumer][slot], 1);\n",
+                "    mbarrier_init(&out.drained[slot], 1);\n",
+            ),
+            (
+                "&out.drained[consumer ^ 1][slot], (tiles + consumer + 1) % 2",
+                "&out.drained[slot], (consumer + 1) % 2",
+            ),
+            ("&out.drained[1][0], (tiles + 1) % 2", "&out.drained[0], 1"),
+            ("&out.drained[use / 2 % 2][slot]", "&out.drained[slot]"),
+        ),
+    ),
+    Mutation(
+        "v8_multicast",
+        "sent before the other is ready",
+        "nobody sends to another block before a cluster barrier says that its mbarriers exist",
+        "  cluster_sync();  // nobody sends before",
+        "  __syncthreads();  // nobody sends before",
+    ),
+    Mutation(
+        "v8_multicast",
+        "left before the other is done",
+        "a block leaves when no other block of its cluster will access its shared memory",
+        "    cluster_sync();  // a block that leaves",
+        "    // a block that leaves",
+        also=(("  cluster_sync();  // as above", "  // as above"),),
+    ),
+    Mutation(
+        "v8_multicast",
+        "empty counts one block",
+        "a stage is free when both blocks have released it: the next load writes into both",
+        "barriers.init(CONSUMERS * 4);",
+        "barriers.init(CONSUMERS * 4 / CLUSTER);",
+    ),
+    Mutation(
+        "v8_multicast",
+        "released twice at home",
+        "a producer must hear from the block that reads what it sent there",
+        "mbarrier_arrive_at_rank<CLUSTER_SCOPE != 0>(&empty[stage], lane);",
+        "mbarrier_arrive(&empty[stage]);",
+        header="pair_ring.cuh",
+    ),
+    Mutation(
+        "v8_multicast",
+        "bytes of its own loads only",
+        "expect_tx announces every byte that lands here, whoever asked for it",
+        "mbarrier_arrive_expect_tx(landed, sizeof(stage));",
+        "mbarrier_arrive_expect_tx(landed, (A_ROWS + B_ROWS) * TILE_K * sizeof(Element));",
+    ),
+    Mutation(
+        "v8_multicast",
+        "the mask names one block",
+        "a half goes to every block that counts its bytes",
+        "column + b_half, deep, 3);",
+        "column + b_half, deep, 1 << rank);",
+    ),
+    Mutation(
+        "v8_multicast",
+        "both ask for the same half",
+        "each block loads the half of its rank",
+        "&map_b, landed, column + b_half, deep",
+        "&map_b, landed, column, deep",
+    ),
+    Mutation(
+        "v9_stream_k",
+        "no proxy fence before a gift is read",
+        "who reads by TMA what threads wrote to global memory fences between flag and copy",
+        "    flags[warpgroup] = 0;\n  }\n  fence_proxy_async_global();\n",
+        "    flags[warpgroup] = 0;\n  }\n",
+        SMALL_PAIRS,
+        header="partials.cuh",
+    ),
+    Mutation(
+        "v9_stream_k",
+        "the flag before the sums",
+        "a release publishes what came before it, and a barrier what all others did",
+        "#pragma unroll\n  for (int q = 0; q < kFloats / 4; ++q)\n    mine[",
+        "  if (threadIdx.x % 128 == 0) store_release_gpu(flag, 1);\n"
+        "#pragma unroll\n  for (int q = 0; q < kFloats / 4; ++q)\n    mine[",
+        SMALL_PAIRS,
+        header="partials.cuh",
+        also=(
+            (
+                "  named_barrier_sync(2 + warpgroup, 128);\n"
+                "  if (threadIdx.x % 128 == 0) store_release_gpu(flag, 1);\n",
+                "",
+            ),
+        ),
+    ),
+    Mutation(
+        "v9_stream_k",
+        "flags stay raised",
+        "a workspace is left as it was found, or the next launch takes old sums for its own",
+        "    flags[warpgroup] = 0;\n",
+        "",
+        SMALL_PAIRS,
+        header="partials.cuh",
+    ),
+    Mutation(
+        "v9_stream_k",
+        "no proxy fence behind a gift",
+        "ordinary reads of a stage come before TMA's next write to it by fence.proxy.async",
+        "    fence_proxy_async();  // these reads come before what TMA writes there next\n",
+        "",
+        SMALL_PAIRS,
+        header="partials.cuh",
+    ),
 )
 
 
@@ -383,19 +546,31 @@ def find_mutation(kernel: str, name: str) -> Mutation:
 
 
 def mutated_source(mutation: Mutation) -> str:
-    """The kernel's text with the mutation applied.
+    """The kernel's text with the mutation applied; a changed header stands in its #include's place.
 
-    Raises HopperError when the changed line no longer stands in the kernel exactly once: a
-    mutation that changes nothing would be reported as harmless.
+    Raises HopperError when a changed line no longer stands in the text exactly once: a mutation
+    that changes nothing would be reported as harmless.
     """
-    source = (KERNELS / f"{mutation.kernel}.cu").read_text()
-    found = source.count(mutation.old)
-    if found != 1:
-        raise HopperError(
-            f"mutation {mutation.name!r}: its line stands {found} times in {mutation.kernel}.cu, "
-            f"it must stand once; update hopper/mutants.py with the kernel"
-        )
-    return source.replace(mutation.old, mutation.new)
+    name = f"{mutation.kernel}.cu"
+    source = (KERNELS / name).read_text(encoding="utf-8")
+    changes = ((mutation.old, mutation.new), *mutation.also)
+    if not mutation.header:
+        return _changed(mutation, source, name, changes)
+    header = (INCLUDE / mutation.header).read_text(encoding="utf-8").replace("#pragma once\n", "")
+    header = _changed(mutation, header, mutation.header, changes)
+    return _changed(mutation, source, name, ((f'#include "{mutation.header}"\n', header),))
+
+
+def _changed(mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]) -> str:
+    for old, new in changes:
+        found = text.count(old)
+        if found != 1:
+            raise HopperError(
+                f"mutation {mutation.name!r}: its line stands {found} times in {where}, "
+                f"it must stand once; update hopper/mutants.py with the kernel"
+            )
+        text = text.replace(old, new)
+    return text
 
 
 def compile_mutation(mutation: Mutation) -> Program:
@@ -406,22 +581,34 @@ def compile_mutation(mutation: Mutation) -> Program:
 def emulated(mutation: Mutation) -> list[str]:
     """What the emulator reports of a broken kernel: kinds of hazards, in the order found.
 
-    Two tiles of C, and so many steps along K that a ring of stages goes round twice. Where no rule
-    is broken, whether the result is "right" or a "wrong result".
+    Two tiles of C, and so many steps along K that a ring of stages goes round twice. A persistent
+    kernel has as few blocks as it can, which take three tiles each. One with a workspace has three
+    clusters that share one unit, and is launched again, with other inputs and in other orders of
+    events. Where no rule is broken, whether the results are "right" or there is a "wrong result".
     """
     sound, broken = compile_kernel(mutation.kernel, **mutation.defines), compile_mutation(mutation)
     facts = sound.facts
-    shape = (2 * facts.tile_m, facts.tile_n * facts.cluster)
-    problem = Problem(*shape, (2 * facts.stages + 1) * facts.tile_k)
+    shares = bool(facts.partial_floats)
+    rows = 1 if shares else 3 * facts.cluster if facts.persistent else 2
+    columns = facts.cluster if shares else 1
+    steps = (4 if shares else 2) * facts.stages + 1
+    problem = Problem(rows * facts.tile_m, columns * facts.tile_n, steps * facts.tile_k)
     a, b = problem.inputs()
     c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
     # A plan refuses what is unclean, so it is the sound kernel's.
-    launch = plan(sound, a, b, c, blocks=2 if facts.persistent else None)
-    collecting = replace(launch.backend, emulator=Emulator(on_hazard="collect"))
-    run = replace(launch, program=broken, backend=collecting).run()
-    found = list(dict.fromkeys(hazard.kind for hazard in run.hazards))
-    right = compare(c, a, b, fp16_sums=bool(facts.fp16_sums)).ok
-    return found or ["right" if right else "wrong result"]
+    blocks = facts.cluster * (3 if shares else 1) if facts.persistent else None
+    launch = replace(plan(sound, a, b, c, blocks=blocks), program=broken)
+    found: dict[str, None] = {}
+    right = True
+    orders = [{}, *({"schedule": "random", "seed": seed, "tma": "eager"} for seed in (1, 2))]
+    for order in orders if shares else orders[:1]:
+        emulator = Emulator(on_hazard="collect", **order)
+        run = replace(launch, backend=replace(launch.backend, emulator=emulator)).run()
+        found |= dict.fromkeys(hazard.kind for hazard in run.hazards)
+        right = right and compare(c, a, b, fp16_sums=bool(facts.fp16_sums)).ok
+        a *= 2
+        c.fill(numpy.nan)
+    return list(found) or ["right" if right else "wrong result"]
 
 
 def try_on_hopper(mutation: Mutation) -> tuple[Trial, ...]:

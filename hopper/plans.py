@@ -171,9 +171,9 @@ PLANS: dict[str, KernelPlan] = {
         ),
     ),
     "v8_multicast": KernelPlan(
-        problems=(*STORED_BY_TMA, BF16_HEADLINE),
+        problems=(*STORED_BY_TMA, ONE_WAVE_OF_256, BF16_HEADLINE),
         configurations=(
-            *each("RASTER", 0, 2, 4, 16, 32),
+            *each("RASTER", 0, 2, 4, 8, 16, 32),
             *each("TURN", 0),
             *each("SHARE_A", 1),
             *each("SHARE_A", 0, 1, TILE_M=256, TILE_N=128),

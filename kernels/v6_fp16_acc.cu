@@ -169,7 +169,7 @@ v6_fp16_acc(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
     stmatrix_x4(&shared.out[chunk / 8][r * BOX + (chunk % 8 ^ r % 8) * 8],
                 d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]);
   }
-  fence_proxy_async();            // this thread's writes, before TMA reads them
+  fence_proxy_async();           // this thread's writes, before TMA reads them
   named_barrier_sync(own, 128);  // and those of the whole consumer
   // [/stage]
 

@@ -72,6 +72,29 @@ EMULATED = {
         "__syncthreads() in a turn": "deadlock",
         "not swizzled": "wrong result",
     },
+    "v7_persistent": {
+        "the last stage of a tile is kept": "deadlock",
+        "the order behind the arrival": "shared-race",
+        "all stages held back": "deadlock",
+        "no proxy fence before the store": "no-proxy-fence",
+        "drained before it is read": "store-overwritten",
+        "one drained barrier a slot": "shared-race",
+    },
+    "v8_multicast": {
+        "sent before the other is ready": "barrier-not-visible",
+        "left before the other is done": "peer-gone",
+        "empty counts one block": "deadlock",
+        "released twice at home": "operand-overwritten",
+        "bytes of its own loads only": "copy-not-arrived",
+        "the mask names one block": "expect-tx",
+        "both ask for the same half": "wrong result",
+    },
+    "v9_stream_k": {
+        "no proxy fence before a gift is read": "right",  # global memory, which is not tracked
+        "the flag before the sums": "wrong result",
+        "flags stay raised": "wrong result",
+        "no proxy fence behind a gift": "no-proxy-fence",
+    },
 }
 every_mutation = pytest.mark.parametrize(
     "mutation", mutants.MUTATIONS, ids=lambda m: f"{m.kernel}: {m.name}"

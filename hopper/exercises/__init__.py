@@ -17,11 +17,15 @@ from .v3_specialized import causes, hung, releases, two_blocks
 from .v4_two_consumers import three_consumers, tile_of_block, traded
 from .v5_in_flight import last_release, one_stage, step_time
 from .v6_fp16_acc import room_for_sums, stands_still, without_turns
+from .v7_persistent import drained_parity, lost, order_read, share_used
+from .v8_multicast import pair_bytes, pair_producer, two_by_two
+from .v9_stream_k import added_up, equal_shares, handed_over
 from .warpgroup import k_loop
 
 __all__ = [
     "a_bytes",
     "acceptance",
+    "added_up",
     "ask_later",
     "blocks_that_fit",
     "broken_rules",
@@ -32,23 +36,30 @@ __all__ = [
     "core_matrix_layout",
     "counts",
     "descriptor",
+    "drained_parity",
+    "equal_shares",
     "executed",
     "fits",
     "fragment",
     "freed",
     "fused_sum",
     "halved",
+    "handed_over",
     "hung",
     "in_flight",
     "instructions",
     "k_loop",
     "keep_the_rules",
     "last_release",
+    "lost",
     "ldmatrix_b",
     "mistakes",
     "n_major",
     "one_stage",
+    "order_read",
     "padding",
+    "pair_bytes",
+    "pair_producer",
     "parities",
     "passed_on",
     "read_aloud",
@@ -56,6 +67,7 @@ __all__ = [
     "ring_depth",
     "room_for_sums",
     "row_sum",
+    "share_used",
     "stands_still",
     "step_time",
     "stmatrix_order",
@@ -64,6 +76,7 @@ __all__ = [
     "tile_of_block",
     "traded",
     "two_blocks",
+    "two_by_two",
     "two_in_flight",
     "two_loads",
     "without_turns",

@@ -37,16 +37,21 @@ def registered() -> tuple[Experiment, ...]:
     # Each of these needs this module, so they are loaded late.
     from hopper.experiments import (
         descriptors,
+        fp16_sums,
         fragments,
         ladder,
         layouts,
         measuring,
+        multicast,
+        persistent,
         protocol,
         shared_reads,
+        stream_k,
         tma_mbarrier,
         two_consumers,
         v0_mma_sync,
         warpgroup,
+        waves,
     )
 
     return (
@@ -60,7 +65,12 @@ def registered() -> tuple[Experiment, ...]:
         *tma_mbarrier.EXPERIMENTS,
         *protocol.EXPERIMENTS,
         *two_consumers.EXPERIMENTS,
+        *fp16_sums.EXPERIMENTS,
         *ladder.EXPERIMENTS,
+        *multicast.EXPERIMENTS,
+        *persistent.EXPERIMENTS,
+        *waves.EXPERIMENTS,
+        *stream_k.EXPERIMENTS,
     )
 
 

@@ -34,7 +34,7 @@ _LOOP = "#pragma unroll 1  // the PTX stays short enough to read\n"
 
 Changes = tuple[tuple[str, str], ...]
 
-_CLOCK = r"""
+CLOCK = r"""
 __device__ inline unsigned clock_now() {
   unsigned now;
   asm volatile("mov.u32 %0, %%clock;" : "=r"(now) :: "memory");
@@ -42,7 +42,7 @@ __device__ inline unsigned clock_now() {
 }
 """
 _CLOCKS = (
-    _CLOCK
+    CLOCK
     + r"""
 // Cycles between clocks that follow one another, summed over the steps that count.
 struct Parts {
@@ -137,13 +137,13 @@ def parts_of_a_step(
     """
     program = clocked(kernel, stages, before)
     facts = program.facts
-    counted = -(-problem.k // facts.tile_k) - SKIPPED
-    if counted < 1:
+    steps = -(-problem.k // facts.tile_k) - SKIPPED
+    if steps < 1:
         raise HopperError(
             f"K={problem.k}: the first {SKIPPED} steps do not count; take K > "
             f"{SKIPPED * facts.tile_k}"
         )
-    return by_warp(kernel, _counted(gpu, program, problem, (WARPS[kernel], ROOM)) / counted)
+    return by_warp(kernel, counted(gpu, program, problem, (WARPS[kernel], ROOM)) / steps)
 
 
 @cache
@@ -153,7 +153,7 @@ def _inputs(gpu: Any, problem: Problem) -> tuple[Any, Any]:
     return gpu.array(a), gpu.array(b)
 
 
-def _counted(
+def counted(
     gpu: Any, program: Program, problem: Problem, each: tuple[int, ...] = ()
 ) -> numpy.ndarray:
     """What a program that takes ``unsigned* all`` as well writes there, (blocks, *each).
@@ -194,7 +194,7 @@ def by_warp(kernel: str, cycles: numpy.ndarray) -> dict[str, float]:
 # ---- a whole step, without clocks in the loop ---------------------------------------------------
 
 _AROUND: Changes = (
-    ('\nextern "C" __global__', _CLOCK + '\nextern "C" __global__'),
+    ('\nextern "C" __global__', CLOCK + '\nextern "C" __global__'),
     ("int n, int k) {\n", "int n, int k, unsigned* all) {\n"),
     (_LOOP, f"  const unsigned begun = clock_now();\n{_LOOP}"),
     (
@@ -224,7 +224,7 @@ def whole_step(gpu: Any, kernel: str, stages: int, problem: Problem, before: Cha
     step = program.facts.tile_k
     halves = [problem.k // step // 2, problem.k // step]
     loops = [
-        median(_counted(gpu, program, replace(problem, k=count * step)).ravel().tolist())
+        median(counted(gpu, program, replace(problem, k=count * step)).ravel().tolist())
         for count in halves
     ]
     return (loops[1] - loops[0]) / (halves[1] - halves[0])

@@ -17,6 +17,7 @@ from .layouts import (
 )
 from .mbarrier_stepper import mbarrier_stepper
 from .operands import operand_path, operand_traffic
+from .pair_pictures import pair_loads, pair_tiles
 from .protocol_explorer import protocol_explorer
 from .protocol_steps import protocol_steps
 from .raster import raster_patch
@@ -25,7 +26,10 @@ from .ring_names import ring_names
 from .ring_pictures import ring_schedule, stage_life, two_roles
 from .ring_run import ring_timeline
 from .run_timeline import run_timeline
+from .stream_shares import stream_clusters, stream_cut
 from .streams import streams
+from .tile_run import tile_timeline
+from .tile_turns import tile_turns
 from .timeline import timeline
 from .tma_pictures import mbarrier_phase, multicast_pair, tensor_map_fields
 from .turns import turns
@@ -51,6 +55,8 @@ __all__ = [
     "multicast_pair",
     "operand_path",
     "operand_traffic",
+    "pair_loads",
+    "pair_tiles",
     "protocol_explorer",
     "protocol_steps",
     "raster_patch",
@@ -62,10 +68,14 @@ __all__ = [
     "stage_life",
     "stmatrix_matrices",
     "store_sectors",
+    "stream_clusters",
+    "stream_cut",
     "streams",
     "swizzle_dump",
     "tensor_map_fields",
     "thread_values",
+    "tile_timeline",
+    "tile_turns",
     "tile_to_instructions",
     "timeline",
     "turns",

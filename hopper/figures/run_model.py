@@ -8,7 +8,7 @@ a row of the drawing: who, or what, is in which state from one moment to another
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hopper.compile import Program
@@ -38,10 +38,13 @@ def run_model(
     steps: tuple[int, int] | None = None,
     warps: Mapping[str, Sequence[int]] | None = None,
     names: Mapping[int, str] | None = None,
+    lanes_of: Callable[[Sequence[Timed], int], list[Lane]] | None = None,
 ) -> RunModel:
     """The model of a run. Parameters as those of ``run_timeline``; raises ProblemError as it does.
 
-    Only the first wave of blocks is looked at: those that are resident together from the start.
+    ``lanes_of``: makes lanes of a figure's own, in place of all others, from what happened and the
+    moment behind the last. Only the first wave of blocks is looked at: those that are resident
+    together from the start.
     """
     events = list(_first_wave(run.trace.events))
     last = events[-1].step if events else 0
@@ -66,8 +69,8 @@ def run_model(
             f"steps={steps}: {end:,} moments; a timeline shows {MOMENTS:,} at most; choose a "
             f"window with steps=(first, last), fewer blocks, or a smaller problem"
         )
-    lanes: list[Lane] = []
-    for block in blocks:
+    lanes = lanes_of(timed, end) if lanes_of else []
+    for block in () if lanes_of else blocks:
         prefix = f"block {block} " if len(blocks) > 1 else ""
         lanes += warp_lanes(timed, end, block, per_block, warps, known, prefix)
         lanes += copy_lanes(timed, end, block, known, prefix)

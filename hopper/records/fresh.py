@@ -100,7 +100,8 @@ def _chapter_state(run: Chapter) -> str:
 
 def change_of(mutation: Mutation) -> str:
     """What a mutation changes, as a record keeps it: the old line, the new one, the tile."""
-    lines = [f"- {mutation.old.strip()}", f"+ {mutation.new.strip()}"]
+    changes = ((mutation.old, mutation.new), *mutation.also)
+    lines = [line for old, new in changes for line in (f"- {old.strip()}", f"+ {new.strip()}")]
     lines += [f"-D{name}={value}" for name, value in mutation.defines.items()]
     return "\n".join(lines)
 
