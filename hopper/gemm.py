@@ -20,8 +20,6 @@ from hopper.tensormap import TensorMap
 
 # Row, column and K indices are 32 bits and run past the matrix by less than one tile.
 _SIZE_MAX = 2**31 - 256
-# A kernel that shares tiles out along K multiplies the number of its steps by itself in 32 bits.
-_SHARED_K_MAX = 2**20
 _GRID_Y_MAX = 65535  # blocks; CUDA C++ Programming Guide, compute capabilities
 
 
@@ -237,11 +235,6 @@ def validate_inputs(facts: LaunchFacts, a, b) -> tuple[int, int, int]:
             f"N={n}: a row of C is {2 * n} bytes, not a multiple of 16, which TMA requires of what "
             f"this kernel stores; pad B and C to N={_blocks(n, 8) * 8}, or take v5 or an earlier "
             f"kernel, whose threads store"
-        )
-    if facts.partial_floats and k > _SHARED_K_MAX:
-        raise ProblemError(
-            f"K={k}: a kernel that shares tiles out along K takes at most K={_SHARED_K_MAX}; take "
-            f"v8 or an earlier kernel, or split K and add the products"
         )
     if not facts.persistent and _blocks(n, facts.tile_n) > _GRID_Y_MAX:
         raise ProblemError(

@@ -56,8 +56,8 @@ class Mutation:
     also: tuple[tuple[str, str], ...] = ()
 
 
-#: Pairs of tiles with which the emulator is quick.
-SMALL_PAIRS = {"TILE_M": 128, "TILE_N": 128}
+#: v9 with pairs of tiles with which the emulator is quick, and shared however short they are.
+SMALL_PAIRS = {"TILE_M": 128, "TILE_N": 128, "HAND_OVER": 0}
 
 MUTATIONS = (
     Mutation(

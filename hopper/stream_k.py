@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy
+
 from hopper.errors import ProblemError
 from hopper.facts import LaunchFacts
 from hopper.figures.raster import rasterized
@@ -25,6 +27,7 @@ from hopper.figures.raster import rasterized
 CLUSTER = 2  # blocks
 SHARERS = 4  # stream_k.cuh: bounds how many clusters share a unit
 MIN_STEPS = 2  # stream_k.cuh: a cut closer to a unit's end than this moves to it
+HAND_OVER = 12  # v9_stream_k.cu: steps that handing over costs, about
 _SIZE_MAX = 2**31 - 256
 
 
@@ -133,7 +136,7 @@ class Piece:
 class Plan:
     """Who computes what. Made by ``plan_stream_k``.
 
-    ``steps``: of K, of every unit. ``waves``: whole wide units that each cluster computes first.
+    ``steps``: of K, of every unit. ``waves``: whole units that each cluster computes first.
     ``sharers``: clusters that have a share of the stream. ``pieces``: by cluster, in the order in
     which it computes them.
     """
@@ -203,11 +206,14 @@ def plan_stream_k(
     *,
     stream: bool = True,
     alternate: bool = True,
+    hand_over: int = HAND_OVER,
 ) -> Plan:
     """Who computes what of C (m, n) = A (m, k) · B (n, k)ᵀ, with so many clusters.
 
     ``stream``: False for whole units only, wave after wave, as v8. ``alternate``: every second
-    wave goes through K backwards. Raises ProblemError for sizes that v9 cannot take.
+    wave goes through K backwards. ``hand_over``: steps of a wide unit that a stream costs besides;
+    where the last wave idles less, units are whole. Raises ProblemError for sizes that v9 cannot
+    take.
     """
     tiling = tiling or Tiling()
     m, n, k = (_size(name, value) for name, value in (("m", m), ("n", n), ("k", k)))
@@ -221,25 +227,33 @@ def plan_stream_k(
         raise ProblemError(
             f"clusters={clusters}: at least 1; an H200 has room for 66 of two blocks each"
         )
-    units = divide(m, n, tiling)
     steps = -(-k // tiling.tile_k)
-    if not stream:
+    units = divide(m, n, tiling)
+    cut = _Cut(steps, clusters, sum(unit.wide for unit in units), len(units), *tiling.costs)
+    shared = cut.even + numpy.float32(_whole("hand_over", hand_over) * cut.wide_cost)
+    least = min(cut.all_whole, shared) if stream else cut.all_whole
+    if tiling.rest_n:
+        narrow = divide(m, n, tiling, narrow=True)
+        if _Cut(steps, clusters, 0, len(narrow), *tiling.costs).all_whole < least:
+            return _whole_units(m, n, k, clusters, tiling, steps, narrow, alternate)
+    if not stream or cut.all_whole <= shared:
         return _whole_units(m, n, k, clusters, tiling, steps, units, alternate)
-    wide = sum(unit.wide for unit in units)
-    cut = _Cut(steps, clusters, wide, len(units), *tiling.costs)
     pieces = tuple(tuple(_pieces_of(cluster, cut, units, alternate)) for cluster in range(clusters))
     return Plan(m, n, k, clusters, tiling, steps, units, cut.waves, cut.sharers, pieces)
 
 
-def divide(m: int, n: int, tiling: Tiling) -> tuple[Unit, ...]:
-    """C in units: wide ones, group by group, then those of the rest of N, column by column.
+def divide(m: int, n: int, tiling: Tiling, *, narrow: bool = False) -> tuple[Unit, ...]:
+    """C in units: wide ones, group by group, then those of the rest of N.
 
-    What ``Pairs::divide`` and ``Pairs::order`` say in pairs.cuh.
+    ``narrow``: only units of the second kind. What ``Pairs::divide`` and ``Pairs::order`` say in
+    pairs.cuh.
     """
     high, broad = tiling.pair
     rows, columns, rest = -(-m // high), n // broad, 0
     over, cost = n % broad, tiling.costs
-    if over:
+    if narrow:
+        columns, rest = 0, -(-n // tiling.rest_n)
+    elif over:
         if over <= 2 * tiling.rest_n - broad and columns > 0:
             columns, rest = columns - 1, 2
         elif over <= tiling.rest_n:
@@ -251,8 +265,9 @@ def divide(m: int, n: int, tiling: Tiling) -> tuple[Unit, ...]:
         row, column = rasterized(number, rows, columns, tiling.raster)
         units.append(Unit(number, row * high, column * broad, high, broad, True, cost[0]))
     for beyond in range(rows * rest):
-        row, column = beyond % rows * high, columns * broad + beyond // rows * tiling.rest_n
-        units.append(Unit(len(units), row, column, high, tiling.rest_n, False, cost[1]))
+        row, column = rasterized(beyond, rows, rest, tiling.raster)
+        left = columns * broad + column * tiling.rest_n
+        units.append(Unit(len(units), row * high, left, high, tiling.rest_n, False, cost[1]))
     return tuple(units)
 
 
@@ -271,6 +286,19 @@ class _Cut:
         most = (self.rest // (steps * wide_cost) + 1) * SHARERS
         worth = self.rest // (2 * MIN_STEPS * wide_cost) + 1
         self.sharers = min(clusters, most, worth) if self.rest else 0
+
+    @property
+    def all_whole(self) -> numpy.float32:
+        """When the last cluster ends, as a cost, if all units are whole."""
+        of_wide, of_all = (-(-count // self.clusters) for count in (self.wide, self.units))
+        cost = of_wide * self.wide_cost + (of_all - of_wide) * self.less_cost
+        return numpy.float32(cost) * numpy.float32(self.steps)
+
+    @property
+    def even(self) -> numpy.float32:
+        """When all clusters end, if their shares are equal and handing over costs nothing."""
+        cost = self.wide * self.wide_cost + (self.units - self.wide) * self.less_cost
+        return numpy.float32(cost) * numpy.float32(self.steps) / numpy.float32(self.clusters)
 
     @property
     def long_ones(self) -> int:

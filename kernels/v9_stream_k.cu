@@ -17,6 +17,7 @@
 #include "element.cuh"
 #include "launch_facts.cuh"
 #include "mbarrier.cuh"
+#include "multiply.cuh"
 #include "named_barrier.cuh"
 #include "outbox.cuh"
 #include "pair_ring.cuh"
@@ -50,13 +51,12 @@
 #ifndef STREAM
 #define STREAM 1  // 0: whole units only, as in v8
 #endif
+#ifndef HAND_OVER
+#define HAND_OVER 12  // steps that handing over costs, about: what the last wave must idle to be shared out
+#endif
 #ifndef ALTERNATE
 #define ALTERNATE 1  // every second wave goes through K backwards, and finds its end in L2
 #endif
-constexpr int TILE_K = 64;   // elements: a row of 128 bytes, the widest swizzle
-constexpr int WGMMA_M = 64;  // rows of one instruction
-constexpr int WGMMA_K = 16;  // its depth: 32 bytes of fp16
-constexpr int CONSUMERS = 2;              // warpgroups that multiply
 constexpr int THREADS = 128 * (CONSUMERS + 1);
 constexpr bool REST = SHARE_A && TILE_M == 256 && TILE_N == 192;  // has tiles for the rest of N:
 constexpr int REST_M = REST ? TILE_M / 2 : TILE_M;                // two in a column, that share B
@@ -100,47 +100,8 @@ LAUNCH_FACT(partial_floats, TILE_M * TILE_N);
 LAUNCH_FACT(flags, CONSUMERS);
 
 using Division = Pairs<SHARE_A, TILE_M, TILE_N, REST ? REST_N : 0, RASTER>;
-using Work = StreamK<REST ? 3 : 1, REST ? 2 : 1, STREAM>;  // a step costs what it multiplies
+using Work = StreamK<REST ? 3 : 1, REST ? 2 : 1, HAND_OVER>;  // a step costs what it multiplies
 using Barriers = PairBarriers<STAGES>;
-
-template <int M, int N>
-struct Shape {
-  static constexpr int m = M, n = N;
-};
-
-// A consumer: `steps` steps of K of its kBlocks × 64 rows of a tile kHalfN · 2 wide.
-template <int kBlocks, int kHalfN>
-__device__ inline void multiply(float (&d)[kBlocks][kHalfN], Shared& shared, Barriers& barriers,
-                                Place<STAGES>& at, int warpgroup, int steps) {
-  int previous = 0;  // stage of the step before
-#pragma unroll 1     // the PTX stays short enough to read
-  for (int step = 0; step < steps; ++step, at.advance()) {
-    // [multiply]
-    const int stage = at.stage;
-    mbarrier_wait_parity(&barriers.full[stage], at.parity);
-    const Element* tiles = shared.ring[stage].tiles;
-    const auto a = descriptor_k_major_128b(tiles + warpgroup * kBlocks * WGMMA_M * TILE_K);
-    const auto b = descriptor_k_major_128b(tiles + CONSUMERS * kBlocks * WGMMA_M * TILE_K);
-    if (TURN > 0 && warpgroup == 1 && step == max(steps - TURN, 0)) named_barrier_sync(1, 256);
-    wgmma_fence();
-#pragma unroll
-    for (int kk = 0; kk < TILE_K; kk += WGMMA_K) {
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        wgmma_f32<2 * kHalfN>::ss(d[i], descriptor_advance(a, i * WGMMA_M * TILE_K + kk),
-                                  descriptor_advance(b, kk), /*scale_d=*/step + kk > 0);
-      }
-    }
-    wgmma_commit_group();
-    if (TURN > 0 && warpgroup == 0 && step == steps - 1) named_barrier_arrive(1, 256);
-    wgmma_wait_group<1>();  // all groups but this one have retired
-    if (step > 0) barriers.release(previous);
-    previous = stage;
-    // [/multiply]
-  }
-  wgmma_wait_group<0>();
-  barriers.release(previous);
-}
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -173,11 +134,15 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
     setmaxnreg_dec<40>();  // of 168 at launch
     if (warp == CONSUMERS * 4 && elect_one()) {
       // [plan]
-      pairs.divide(m, n);
-      work.wide = pairs.rows * pairs.columns, work.units = work.wide + pairs.rows * pairs.rest;
       work.steps = (k + TILE_K - 1) / TILE_K;
       work.cluster = blockIdx.x / CLUSTER, work.clusters = gridDim.x / CLUSTER;
-      work.plan();
+      auto plan = [&](bool narrow) {
+        pairs.divide(m, n, narrow);
+        work.wide = pairs.rows * pairs.columns, work.units = work.wide + pairs.rows * pairs.rest;
+        return work.plan(STREAM && !narrow);
+      };
+      const float narrow = REST ? plan(true) : 0;
+      if (plan(false) > narrow && REST) plan(true);
       // [/plan]
       Place<STAGES> at{1};  // parity 1: at first every stage is free
       for (int index = 0; index < work.pieces; ++index) {
@@ -239,7 +204,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
     auto compute = [&](auto shape, const Order& order) {
       constexpr int BLOCKS = decltype(shape)::m / CONSUMERS / WGMMA_M, HALF_N = decltype(shape)::n / 2;
       float d[BLOCKS][HALF_N] = {};  // zeros: so that no registers live on from a tile of other shape
-      multiply(d, shared, barriers, at, warpgroup, order.steps);
+      multiply<TURN>(d, shared.ring, barriers, at, warpgroup, order.steps);
       if (order.givers < 0) {
         give<BLOCKS * HALF_N>(reinterpret_cast<float4*>(partials) + blockIdx.x * BLOCK_QUADS,
                               flags + blockIdx.x * CONSUMERS + warpgroup, d[0], warpgroup);

@@ -19,6 +19,7 @@ from hopper.mutants import SMALL_PAIRS, emulated, find_mutation, mutations
 from hopper.paths import INCLUDE, KERNELS, ROOT
 from hopper.schema import Sweep
 from hopper.stream_k import (
+    HAND_OVER,
     MIN_STEPS,
     SHARERS,
     Tiling,
@@ -41,6 +42,7 @@ plans = st.builds(
     tiling=st.sampled_from([Tiling(), Tiling(128, 256, share_a=False), SMALL]),
     stream=st.booleans(),
     alternate=st.booleans(),
+    hand_over=st.sampled_from([0, HAND_OVER]),
 )
 
 
@@ -178,7 +180,7 @@ def test_tiles_that_there_are_not_are_refused(tile, words):
 
 
 def test_a_plan_that_cannot_go_on_is_refused():
-    plan = plan_stream_k(1024, 1536, 2048, 6)
+    plan = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
     with pytest.raises(ProblemError, match="at least one cluster"):
         run_plan(plan, resident=0)
     with pytest.raises(ProblemError, match="at least one tile"):
@@ -193,12 +195,17 @@ def test_the_constants_are_those_of_the_header():
     assert f"constexpr int SHARERS = {SHARERS};" in text
     assert f"constexpr int MIN_STEPS = {MIN_STEPS};" in text
     source = (KERNELS / f"{KERNEL}.cu").read_text(encoding="utf-8")
-    assert "StreamK<REST ? 3 : 1, REST ? 2 : 1," in source
+    assert "StreamK<REST ? 3 : 1, REST ? 2 : 1, HAND_OVER>" in source
+    assert f"#define HAND_OVER {HAND_OVER} " in source
 
 
+SHARED = {"HAND_OVER": 0}
 CASES = (
     # defines, tiling, (m, n, k), blocks
-    ({}, None, (256, 640, 448), 4),  # a wide unit and one of the rest, two sharers
+    (SHARED, None, (256, 640, 448), 4),  # a wide unit and one of the rest, two sharers
+    ({}, None, (256, 640, 448), 4),  # they are not worth it
+    ({}, None, (300, 768, 200), 6),  # narrow units only: four waves of less
+    ({}, None, (256, 384, 1600), 4),  # long enough to be worth it
     (SMALL_PAIRS, SMALL, (128, 256, 832), 6),  # three sharers of one unit
     (SMALL_PAIRS, SMALL, (384, 256, 320), 4),  # waves, the second one backwards, and a stream
     (SMALL_PAIRS | {"STREAM": 0}, SMALL, (384, 256, 192), 4),
@@ -215,7 +222,13 @@ def test_each_block_computes_the_steps_that_the_plan_says(defines, tiling, size,
     launch = hopper.plan(program, a, b, c, blocks=blocks)
     run = launch.run()
     hopper.check(c, a, b)
-    plan = plan_stream_k(*size, blocks // 2, tiling, stream=defines.get("STREAM", 1) == 1)
+    plan = plan_stream_k(
+        *size,
+        blocks // 2,
+        tiling,
+        stream=defines.get("STREAM", 1) == 1,
+        hand_over=defines.get("HAND_OVER", HAND_OVER),
+    )
     commits = Counter(event.block for event in run.trace.of("wgmma.commit"))
     for cluster, pieces in enumerate(plan.pieces):
         steps = sum(piece.steps for piece in pieces)
@@ -245,12 +258,12 @@ def test_a_launch_returns_the_same_bits_on_every_schedule_and_twice():
 
 def test_unshared_units_have_the_bits_of_v8_and_shared_ones_do_not():
     size = (256, 640, 960)
-    program = compile_kernel(KERNEL)
+    program = compile_kernel(KERNEL, **SHARED)
     a, b = Problem(*size, seed=9).inputs()
     of_v8 = hopper.gemm(compile_kernel("v8_multicast"), a, b)
     c = numpy.full(size[:2], numpy.nan, "float16")
     hopper.plan(program, a, b, c, blocks=4).run()
-    part = shared_k.parts_of(plan_stream_k(*size, 2, Tiling.of(program.facts)))
+    part = shared_k.parts_of(plan_stream_k(*size, 2, Tiling.of(program.facts), hand_over=0))
     alone, several = (
         part == shared_k.PARTS.index(f"the stream, by {n}") for n in ("one", "several")
     )
@@ -279,12 +292,12 @@ def test_what_the_page_says_of_8192():
     assert waves(8192, 8192, 256, 384, 66).whole == 11
     assert "in place of less than {math}`10.4`" in PAGE
     assert 8192 * 8192 / (256 * 384) / 66 < 10.4
-    small = plan_stream_k(1024, 1536, 2048, 6)
+    small = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
     assert len(small.units) == 16 and len(small.units) - small.whole == 4
 
 
 def test_from_the_front_somebody_waits_and_from_the_back_nobody():
-    small = plan_stream_k(1024, 1536, 2048, 6)
+    small = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
 
     def waiting(lines):
         return [one.piece.cluster for line in lines for one in line if one.done > one.end]
@@ -296,7 +309,7 @@ def test_from_the_front_somebody_waits_and_from_the_back_nobody():
 
 
 def test_figures_say_what_they_show_and_refuse_what_has_no_room():
-    small = plan_stream_k(1024, 1536, 2048, 6)
+    small = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
     assert "cut into 6 equal shares" in figures.stream_cut(small).alt
     for plan in (small, plan_stream_k(8192, 8192, 8192, 66)):
         drawn = figures.stream_clusters(plan)
@@ -323,7 +336,7 @@ def test_the_parts_of_c_are_whole_units_and_cover_it():
 def test_half_a_wave_is_cut_into_halves_of_units():
     program = compile_kernel(KERNEL)
     for problem, units in zip(shared_k.half_waves(program, 132, 1024), (66, 99, 132), strict=True):
-        plan = plan_stream_k(problem.m, problem.n, problem.k, 66)
+        plan = plan_stream_k(problem.m, problem.n, problem.k, 66, hand_over=0)
         assert len(plan.units) == units
         assert plan.gifts == (33 if units == 99 else 0)
 

@@ -313,7 +313,14 @@ RINGS = {
     "v6_fp16_acc": {"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 1},
     "v7_persistent": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
     "v8_multicast": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
-    "v9_stream_k": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1, "SHARE_A": 0},
+    "v9_stream_k": {
+        "TILE_M": 128,
+        "TILE_N": 128,
+        "STAGES": 2,
+        "RASTER": 1,
+        "SHARE_A": 0,
+        "HAND_OVER": 0,
+    },
 }
 #: And blocks, where these take several tiles. As many steps as stages, or one: then a stage that
 #: held an order gets the next one as soon as it is freed. Three: an odd number round the ring.

@@ -4,7 +4,8 @@
 ways: elements whose bits are not v8's, and elements that are not the fp16 nearest to the fp64
 result. ``again``: launches in a row, on one stream and on two, and how many differed from the first
 in a single bit. ``handing over``: cycles of a launch with half a wave more or less, over K, from
-which ``handing_over`` takes what sharing costs. ``a lasting load``: v9 with v8's tile. Each variant
+which ``handing_over`` takes what sharing costs. ``a lasting load``: v9 with v8's tile. ``by size``:
+v9 as it is, with a stream for every product, and with v8's tile. Each variant
 is checked before it is compared or timed.
 """
 
@@ -101,6 +102,8 @@ def bits(gpu: Any, program: Program) -> Probe:
 # ---- again --------------------------------------------------------------------------------------
 
 AGAIN = "again"
+#: A stream for every product, however little it gains.
+ALWAYS = {"HAND_OVER": 0}
 #: Problem and streams: a stream of units behind waves, and nothing but a stream.
 CASES = ((HEADLINE, 1), (Problem(2048, 2048, 2048), 1), (Problem(2048, 2048, 2048), 2))
 LAUNCHES = 200
@@ -108,7 +111,8 @@ LAUNCHES = 200
 
 def again(gpu: Any, program: Program) -> Probe:
     """Launches in a row, by CASES, and how many of them differed from the first in any bit."""
-    different = [_repeated(gpu, program, problem, streams) for problem, streams in CASES]
+    always = compile_kernel(V9, **ALWAYS)
+    different = [_repeated(gpu, always, problem, streams) for problem, streams in CASES]
     return Probe(
         AGAIN,
         "Does every launch return the same bits, also while another launch runs?",
@@ -162,7 +166,8 @@ def half_waves(program: Program, sms: int, k: int) -> tuple[Problem, Problem, Pr
 
 
 def handing(gpu: Any, program: Program) -> Sweep:
-    """Cycles over K, in pairs of launches that take turns."""
+    """Cycles over K, in pairs of launches that take turns, of a kernel that always shares."""
+    program = compile_kernel(V9, **ALWAYS)
     series: dict[str, list[float]] = {MORE: [], LESS: []}
     for k in DEPTHS:
         one, half, two = (
@@ -207,9 +212,46 @@ def lasting(gpu: Any, program: Program) -> Sweep:
     )  # fmt: skip
 
 
+# ---- by size ------------------------------------------------------------------------------------
+
+BY_SIZE = "by size"
+SIZES = (
+    Problem(1024, 1024, 1024),
+    Problem(2048, 2048, 2048),
+    Problem(4096, 4096, 4096),
+    Problem(4096, 4096, 14336),
+    HEADLINE,
+    Problem(8192, 28672, 8192),
+    Problem(16384, 16384, 16384),
+)
+#: What is compared at each of SIZES -> -D names.
+WAYS: dict[str, dict[str, int]] = {
+    "as written": {},
+    "always shared": ALWAYS,
+    "128 × 256": OTHER_TILE,
+}
+
+
+def by_size(gpu: Any, program: Program) -> Sweep:
+    """v9 in each of WAYS, in a burst: percent of cuBLAS over SIZES, which are numbered from 0."""
+    series: dict[str, list[float]] = {way: [] for way in WAYS}
+    for problem in SIZES:
+        arrays = inputs_on(gpu, problem)
+        for way, defines in WAYS.items():
+            pair = checked_pair(compile_kernel(V9, **defines), *arrays)
+            timed = interleaved(gpu, pair.run, pair.peer)
+            of_peer = 100 * ratio(timed.samples_ms, timed.peer_samples_ms)
+            series[way].append(round(of_peer, 3))
+    return Sweep(
+        BY_SIZE, "problem", "its place in SIZES", tuple(map(float, range(len(SIZES)))), "%",
+        {way: tuple(values) for way, values in series.items()},
+    )  # fmt: skip
+
+
 EXPERIMENTS = (
     Experiment(V9, BITS, bits),
     Experiment(V9, AGAIN, again),
     Experiment(V9, HANDING_OVER, handing),
     Experiment(V9, LASTING, lasting),
+    Experiment(V9, BY_SIZE, by_size),
 )

@@ -21,11 +21,13 @@ struct Pairs {
   int rows, columns, rest;  // of pairs; columns of the others
 
   // [divide]
-  __device__ void divide(int m, int n) {
+  // `narrow`: into the others only.
+  __device__ void divide(int m, int n, bool narrow) {
     rows = (m + M - 1) / M, columns = n / N, rest = 0;
     const int over = n % N;  // columns that whole pairs leave over
-    if (over == 0) return;
-    if (over <= 2 * kRestN - N && columns > 0) --columns, rest = 2;  // one pair less, two of the others
+    if (kRestN > 0 && narrow) columns = 0, rest = (n + kRestN - 1) / max(kRestN, 1);
+    else if (over == 0) return;
+    else if (over <= 2 * kRestN - N && columns > 0) --columns, rest = 2;  // one pair less, two of the others
     else if (over <= kRestN) rest = 1;
     else ++columns;
   }
@@ -34,9 +36,11 @@ struct Pairs {
   // [order_of]
   __device__ Order order(const Piece& piece, int rank) const {
     const int beyond = piece.unit - rows * columns, steps = piece.last - piece.first;
-    if (kRestN > 0 && beyond >= 0)
-      return {beyond % rows * M + rank * kTileM / 2, columns * N + beyond / rows * kRestN, steps,
+    if (kRestN > 0 && beyond >= 0) {
+      const Tile corner = rasterized<kRaster>(beyond, rows, rest);
+      return {corner.row * M + rank * kTileM / 2, columns * N + corner.column * kRestN, steps,
               piece.givers, 1};
+    }
     const Tile corner = rasterized<kRaster>(piece.unit, rows, columns);
     return {corner.row * M + (kShareA ? 0 : rank * kTileM),
             corner.column * N + (kShareA ? rank * kTileN : 0), steps, piece.givers, 0};

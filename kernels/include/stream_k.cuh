@@ -2,8 +2,8 @@
 // end to end along K, a stream of steps, and cut into equal shares.
 //
 // A unit is a pair of tiles that a cluster computes. There may be two kinds, wide units first: a step
-// of K of a wide unit costs WIDE, of the others LESS. Without SHARED all units are whole, and in the last
-// wave some clusters have none.
+// of K of a wide unit costs WIDE, of the others LESS. Handing over costs about COST steps of a wide unit:
+// where the last wave of whole units idles less than that, all units are whole.
 //
 // A cluster goes through its share from the back. The first steps of a unit that another cluster
 // finishes come first: their sums are given away early. The last steps of a unit come at the end: then
@@ -27,25 +27,32 @@ struct Piece {
 };
 // [/piece]
 
-template <int WIDE, int LESS, bool SHARED>
+template <int WIDE, int LESS, int COST>
 struct StreamK {
   int wide, units, steps;  // wide units, all of them, steps of K of each
   int cluster, clusters;
-  int waves;               // whole wide units that each cluster computes
+  int waves;               // whole units that each cluster computes
   int pieces;              // whole units and shares of this cluster, those of the stream once it is cut
   Point first, last;       // this cluster's share: from a step of the one to before a step of the other
   int givers;
 
   // [plan]
-  __device__ void plan() {
-    if (!SHARED) {
+  // Whole units only, or, if `may_share`, a stream behind them, where that ends earlier. Returns when,
+  // as a cost.
+  __device__ float plan(bool may_share) {
+    const int of_wide = (wide + clusters - 1) / clusters, of_all = (units + clusters - 1) / clusters;
+    const float whole = float(of_wide * WIDE + (of_all - of_wide) * LESS) * steps;
+    const float even = float(wide * WIDE + (units - wide) * LESS) * steps / clusters;
+    const float shared = even + COST * WIDE;
+    if (!may_share || whole <= shared) {
       waves = pieces = (units - cluster + clusters - 1) / clusters;
-      return;
+      return whole;
     }
     waves = wide / clusters;
     // Where little is left, each unit would have many sharers: one more wave joins the stream.
     if (waves > 0 && rest() > 0 && rest() * SHARERS < clusters * steps * WIDE) --waves;
     pieces = waves + (rest() > 0);
+    return shared;
   }
   __device__ int rest() const {  // cost of the stream
     return ((wide - waves * clusters) * WIDE + (units - wide) * LESS) * steps;
@@ -71,7 +78,7 @@ struct StreamK {
     const int cost = steps * (place < long_ones ? WIDE : LESS);
     const int from = place < long_ones ? place : place - long_ones;
     const int unit = (place < long_ones ? waves * clusters : wide) + from / cost;
-    const int step = from % cost * steps / cost;
+    const int step = from % cost / (place < long_ones ? WIDE : LESS);
     if (step < MIN_STEPS) return {unit, 0};
     return steps - step < MIN_STEPS ? Point{unit + 1, 0} : Point{unit, step};
   }
