@@ -3,6 +3,7 @@
 ``ATTEMPTS`` holds all of them in the order of the page, ``BASES`` what some are compared with.
 """
 
+from hopper.attempts.alone import ADDED
 from hopper.attempts.compiled import AS_COMPILED
 from hopper.attempts.memory import AT_L2
 from hopper.attempts.model import (
@@ -15,7 +16,7 @@ from hopper.attempts.model import (
     compile_attempt,
     texts,
 )
-from hopper.attempts.parts import ABLATION, ADDED, REMOVED
+from hopper.attempts.parts import ABLATION, REMOVED
 from hopper.attempts.schedule import IN_ORDER, SHARED_OUT, SIZED
 from hopper.attempts.shapes import BASES
 from hopper.attempts.waiting import AT_BARRIERS

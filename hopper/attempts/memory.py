@@ -1,7 +1,7 @@
 """Attempts on what is asked of L2 and of memory, and when."""
 
 from hopper.attempts.model import SUSTAINED, Attempt, Edit, Lesson, Prediction
-from hopper.attempts.shapes import TALL, V9, WIDE
+from hopper.attempts.shapes import MORE_ROOM, ROOM_NOTE, TALL, V9, WIDE
 
 MEMORY = "L2 and memory"
 
@@ -78,8 +78,11 @@ def _multicast_loads(policy: str) -> tuple[Edit, ...]:
 
 _FETCHED = Lesson(
     "In a burst the fetch ahead hides a little of what memory takes. It is also one request more "
-    "for each slice, and those cost energy.", -3, -0.3, SUSTAINED,
-)  # fmt: skip
+    "for each slice, and those cost energy.",
+    -3,
+    -0.3,
+    SUSTAINED,
+)
 
 AT_L2 = (
     Attempt(
@@ -112,12 +115,12 @@ AT_L2 = (
         "256 × 192, one block of a pair prefetches two steps ahead into L2",
         V9,
         WIDE,
-        _prefetched(2, "rank == 0"),
+        (*_prefetched(2, "rank == 0"), *MORE_ROOM),
         against="wide",
         burst=Prediction(0.2, 0.5),
         sustained=Prediction(0, 0.5),
         why="Many blocks want each slice, and one request brings it to L2 for all. Half of the "
-        "requests should serve as well, at half the cost.",
+        "requests should serve as well, at half the cost." + ROOM_NOTE,
         lessons=(_FETCHED,),
         group=MEMORY,
     ),
@@ -162,8 +165,11 @@ AT_L2 = (
         burst=Prediction(0, 0.5),
         why="Columns of B are read by one group of rows, and then not for a long time.",
         lessons=(
-            Lesson("The blocks that want a slice do not ask for it at the same moment. What is "
-                   "forgotten too soon is fetched again.", high=-0.3),
+            Lesson(
+                "The blocks that want a slice do not ask for it at the same moment. What is "
+                "forgotten too soon is fetched again.",
+                high=-0.3,
+            ),
         ),
         group=MEMORY,
     ),
@@ -207,8 +213,13 @@ AT_L2 = (
         burst=Prediction(0, 0.1),
         why="It spares the first copy of a block one miss in a launch: less than a microsecond of "
         "a millisecond and a half.",
-        lessons=(Lesson("Once a launch is nothing. In a kernel of a few microseconds it would "
-                        "count.", -0.3, 0.3),),
+        lessons=(
+            Lesson(
+                "Once a launch is nothing. In a kernel of a few microseconds it would count.",
+                -0.3,
+                0.3,
+            ),
+        ),
         group=MEMORY,
     ),
     Attempt(
@@ -223,4 +234,4 @@ AT_L2 = (
         lessons=(Lesson("TMA is not short of instructions.", -0.3, 0.3),),
         group=MEMORY,
     ),
-)  # fmt: skip
+)

@@ -1,28 +1,18 @@
-"""Attempts: v9 without each of its parts, and v7 with each of them alone.
-
-Together they are the rows of the ablation.
-"""
+"""Attempts: v9 without each of its parts; and the ablation, which these and others are rows of."""
 
 from hopper.attempts.model import SUSTAINED, Attempt, Lesson, Prediction
 from hopper.attempts.shapes import (
-    ALTERNATE_V7,
-    EVICT_FIRST_V7,
+    MORE_ROOM,
     NO_REST,
     NOT_SHARED,
     PLAIN_STORES,
+    ROOM_NOTE,
     TALL,
-    TALL_TILE,
-    V7,
-    V8,
     V9,
     WIDE,
-    WIDE_TILE,
 )
 
 WITHOUT = "v9 without one of its parts"
-ALONE = "v7 with one part of v9"
-#: v9 with nothing of what v7 has not, except for what an attempt adds.
-_OFF = {"TURN": 0, "ALTERNATE": 0}
 
 REMOVED = (
     Attempt(
@@ -36,8 +26,12 @@ REMOVED = (
         why="The plan leaves the SMs idle for one part in 33 of the time; gifts cost something of "
         "what the stream wins.",
         lessons=(
-            Lesson("An idle SM draws little power, and the others clock higher meanwhile. So a "
-                   "wave that is not full costs less than the plan says.", -2.9, -0.5),
+            Lesson(
+                "An idle SM draws little power, and the others clock higher meanwhile. So a "
+                "wave that is not full costs less than the plan says.",
+                -2.9,
+                -0.5,
+            ),
         ),
         group=WITHOUT,
     ),
@@ -64,8 +58,11 @@ REMOVED = (
         why="In a burst L2 delivers enough for both, and the tensor cores wait for nobody. Under a "
         "lasting load each byte costs energy, and the power limit turns energy into clock.",
         lessons=(
-            Lesson("Multicast is worth its trouble in joules rather than in waiting.", high=-0.8,
-                   mode=SUSTAINED),
+            Lesson(
+                "Multicast is worth its trouble in joules rather than in waiting.",
+                high=-0.8,
+                mode=SUSTAINED,
+            ),
         ),
         group=WITHOUT,
     ),
@@ -86,13 +83,18 @@ REMOVED = (
         "256 × 192, no turn",
         V9,
         WIDE | {"TURN": 0},
+        MORE_ROOM,
         against="wide",
         burst=Prediction(-1.2, -0.8),
         why="Without the turn both consumers end a tile together, and nobody multiplies while both "
-        "pack their sums.",
+        "pack their sums." + ROOM_NOTE,
         lessons=(
-            Lesson("A tile of 256 × 192 takes longer, so that its end matters less; and where "
-                   "nothing holds them together the consumers drift apart anyway.", -0.7, 0.3),
+            Lesson(
+                "A tile of 256 × 192 takes longer, so that its end matters less; and where "
+                "nothing holds them together the consumers drift apart anyway.",
+                -0.7,
+                0.3,
+            ),
         ),
         group=WITHOUT,
     ),
@@ -104,7 +106,7 @@ REMOVED = (
         against="tall",
         burst=Prediction(-1.2, -0.8),
         why="The same argument; tiles are smaller, so there are more ends.",
-        lessons=(Lesson("Who multiplies while the other one packs is worth arranging.", high=-0.4),),
+        lessons=(Lesson("Somebody should multiply while the other one packs.", high=-0.4),),
         group=WITHOUT,
     ),
     Attempt(
@@ -139,8 +141,8 @@ REMOVED = (
         against="wide",
         burst=Prediction(-0.4, -0.2),
         sustained=Prediction(-0.4, -0.2),
-        why="C is written once and never read. Without evict_first it takes room in L2 that A and B "
-        "could use.",
+        why="C is written once and never read. Without evict_first it takes room in L2 that A and "
+        "B could use.",
         group=WITHOUT,
     ),
     Attempt(
@@ -165,8 +167,12 @@ REMOVED = (
         sustained=Prediction(-0.8, -0.4),
         why="Both save reads from memory, each of different bytes, so their effects add.",
         lessons=(
-            Lesson("Two things too small to be seen alone can be seen together, under a lasting "
-                   "load.", -0.9, -0.2, SUSTAINED),
+            Lesson(
+                "Two things too small to be seen alone can be seen together, under a lasting load.",
+                -0.9,
+                -0.2,
+                SUSTAINED,
+            ),
         ),
         group=WITHOUT,
     ),
@@ -178,174 +184,52 @@ REMOVED = (
         NO_REST,
         against="wide",
         burst=Prediction(-3, -2),
-        why="A last pair that sticks out over the edge of C multiplies zeros, one part in 33 of all "
-        "products. Zeros cost less power than numbers do.",
+        why="A last pair that sticks out over the edge of C multiplies zeros, one part in 33 of "
+        "all products. Zeros cost less power than numbers do.",
         lessons=(
-            Lesson("Products of zeros take as long as others. They save energy, which a burst turns "
-                   "into a little clock.", -3.2, -0.5),
+            Lesson(
+                "Products of zeros take as long as others. They save energy, which a burst "
+                "turns into a little clock.",
+                -3.2,
+                -0.5,
+            ),
         ),
         group=WITHOUT,
     ),
-)  # fmt: skip
-
-
-def _stream_alone(tile: dict[str, int]) -> dict[str, int]:
-    return tile | _OFF | {"STREAM": 1}
-
-
-ADDED = (
-    Attempt(
-        "tall-v7",
-        "128 × 256, v7 without the turn",
-        V7,
-        TALL_TILE | {"TURN": 0},
-        against="v5",
-        burst=Prediction(4, 7),
-        why="v5 stores 4 bytes a thread, straight from the registers, and nobody multiplies "
-        "meanwhile. v7 stores by TMA while the next tile is multiplied.",
-        lessons=(Lesson("The end of a tile was the largest thing left to win.", low=2),),
-        group=ALONE,
-    ),
-    Attempt(
-        "wide-v7-turn",
-        "256 × 192, the turn",
-        V7,
-        WIDE_TILE | {"TURN": 2},
-        against="wide-v7",
-        burst=Prediction(0.8, 1.2),
-        why="One of the consumers always has products to issue.",
-        group=ALONE,
-    ),
-    Attempt(
-        "tall-v7-turn",
-        "128 × 256, the turn",
-        V7,
-        TALL_TILE | {"TURN": 3},
-        against="tall-v7",
-        burst=Prediction(0.8, 1.2),
-        why="The same.",
-        group=ALONE,
-    ),
-    Attempt(
-        "wide-v8",
-        "256 × 192, A shared",
-        V8,
-        WIDE | {"TURN": 0, "RASTER": 16},
-        against="wide-v7",
-        burst=Prediction(0.1, 0.5),
-        why="Half of A comes from the other block. L2 delivers less, but it was not the limit.",
-        group=ALONE,
-    ),
-    Attempt(
-        "tall-v8",
-        "128 × 256, B shared",
-        V8,
-        TALL | {"TURN": 0, "RASTER": 8},
-        against="tall-v7",
-        burst=Prediction(0.1, 0.5),
-        why="The same with B.",
-        lessons=(
-            Lesson("Two blocks that wait for each other's stages lose as much as they save.",
-                   -1.5, 0.05),
-        ),
-        group=ALONE,
-    ),
-    Attempt(
-        "wide-v7-alternate",
-        "256 × 192, every second wave backwards",
-        V7,
-        WIDE_TILE | {"TURN": 0},
-        ALTERNATE_V7,
-        against="wide-v7",
-        burst=Prediction(0.1, 0.4),
-        why="The next wave finds in L2 what the last one ended with.",
-        group=ALONE,
-    ),
-    Attempt(
-        "tall-v7-alternate",
-        "128 × 256, every second wave backwards",
-        V7,
-        TALL_TILE | {"TURN": 0},
-        ALTERNATE_V7,
-        against="tall-v7",
-        burst=Prediction(0.1, 0.4),
-        why="The same.",
-        group=ALONE,
-    ),
-    Attempt(
-        "wide-v7-evict-first",
-        "256 × 192, stores that L2 forgets first",
-        V7,
-        WIDE_TILE | {"TURN": 0},
-        EVICT_FIRST_V7,
-        against="wide-v7",
-        burst=Prediction(0.1, 0.4),
-        why="C leaves its room in L2 to A and B.",
-        group=ALONE,
-    ),
-    Attempt(
-        "tall-v7-evict-first",
-        "128 × 256, stores that L2 forgets first",
-        V7,
-        TALL_TILE | {"TURN": 0},
-        EVICT_FIRST_V7,
-        against="tall-v7",
-        burst=Prediction(0.1, 0.4),
-        why="The same.",
-        group=ALONE,
-    ),
-    Attempt(
-        "wide-stream-alone",
-        "256 × 192, stream-K",
-        V9,
-        _stream_alone(WIDE),
-        (*NOT_SHARED, *PLAIN_STORES, *NO_REST),
-        against="wide-v7",
-        burst=Prediction(1.8, 2.8),
-        why="Less than in v9: the blocks of a cluster wait for each other's stages, and share "
-        "nothing for it.",
-        group=ALONE,
-    ),
-    Attempt(
-        "tall-stream-alone",
-        "128 × 256, stream-K",
-        V9,
-        _stream_alone(TALL),
-        (*NOT_SHARED, *PLAIN_STORES),
-        against="tall-v7",
-        burst=Prediction(1.8, 2.8),
-        why="The same.",
-        group=ALONE,
-    ),
-    Attempt(
-        "wide-rest-alone",
-        "256 × 192, tiles for the rest of N",
-        V9,
-        WIDE | _OFF | {"STREAM": 0},
-        (*NOT_SHARED, *PLAIN_STORES),
-        against="wide-v7",
-        burst=Prediction(-0.5, 0.5),
-        why="Whole units of two sizes are as many as before, and fill as many waves: the tiles "
-        "for the rest take less time, but there are no fewer of them.",
-        group=ALONE,
-    ),
-)  # fmt: skip
+)
 
 #: The headings of the ablation: shape -> base, each part alone, each part taken away, all of them.
 ABLATION: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
     "256 × 192": (
         "wide-v7",
-        ("wide-stream-alone", "wide-v8", "wide-v7-turn", "wide-v7-alternate",
-         "wide-v7-evict-first", "wide-rest-alone"),
-        ("wide-whole", "wide-unshared", "wide-no-turn", "wide-forwards", "wide-plain-stores",
-         "wide-no-rest"),
+        (
+            "wide-stream-alone",
+            "wide-v8",
+            "wide-v7-turn",
+            "wide-v7-alternate",
+            "wide-v7-evict-first",
+            "wide-rest-alone",
+        ),
+        (
+            "wide-whole",
+            "wide-unshared",
+            "wide-no-turn",
+            "wide-forwards",
+            "wide-plain-stores",
+            "wide-no-rest",
+        ),
         "wide",
     ),
     "128 × 256": (
         "tall-v7",
-        ("tall-stream-alone", "tall-v8", "tall-v7-turn", "tall-v7-alternate",
-         "tall-v7-evict-first"),
+        (
+            "tall-stream-alone",
+            "tall-v8",
+            "tall-v7-turn",
+            "tall-v7-alternate",
+            "tall-v7-evict-first",
+        ),
         ("tall-whole", "tall-unshared", "tall-no-turn", "tall-forwards", "tall-plain-stores"),
         "tall",
     ),
-}  # fmt: skip
+}

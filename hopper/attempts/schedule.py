@@ -26,20 +26,27 @@ def _raster(height: int, low: float, high: float, why: str, *lessons: Lesson) ->
 
 IN_ORDER = (
     _raster(
-        0, -1, -0.2,
+        0,
+        -1,
+        -0.2,
         "A wave is then two columns of pairs and a bit, 32 rows high: it needs all of A for little "
         "of B.",
     ),
     _raster(
-        4, -1, -0.2,
+        4,
+        -1,
+        -0.2,
         "A patch of 4 rows of pairs is far wider than high, and asks for more slices.",
     ),
     _raster(8, -0.3, 0.1, "A patch of 8 rows by 8 pairs is nearly as good as 16 rows."),
     _raster(
-        32, -0.5, 0.1,
+        32,
+        -0.5,
+        0.1,
         "All 32 rows of pairs in a group: the same as column by column.",
-        Lesson("Between one half and all of the rows the height of a group hardly matters.",
-               -0.3, 0.3),
+        Lesson(
+            "Between one half and all of the rows the height of a group hardly matters.", -0.3, 0.3
+        ),
     ),
     Attempt(
         "tall-raster-8",
@@ -51,7 +58,7 @@ IN_ORDER = (
         why="8 rows of pairs in a column are 16 rows of tiles, the square patch that v7 has.",
         group=ORDER,
     ),
-)  # fmt: skip
+)
 
 
 def _constant(name: str, before: int, after: int, low: float, high: float, why: str) -> Attempt:
@@ -61,15 +68,26 @@ def _constant(name: str, before: int, after: int, low: float, high: float, why: 
         f"256 × 192, {name} {after}",
         V9,
         WIDE,
-        (Edit(f"constexpr int {name} = {before};", f"constexpr int {name} = {after};",
-              "stream_k.cuh"),),
+        (
+            Edit(
+                f"constexpr int {name} = {before};",
+                f"constexpr int {name} = {after};",
+                "stream_k.cuh",
+            ),
+        ),
         against="wide",
         burst=Prediction(low, high),
         why=why,
-        lessons=(Lesson("With so many units the bound is not reached, or a step more or less does "
-                        "not show.", -0.25, 0.25),),
+        lessons=(
+            Lesson(
+                "With so many units the bound is not reached, or a step more or less does "
+                "not show.",
+                -0.25,
+                0.25,
+            ),
+        ),
         group=SHARES,
-    )  # fmt: skip
+    )
 
 
 def _one_wave_less(name: str, shape: str, defines: dict[str, int]) -> Attempt:
@@ -102,19 +120,27 @@ def _fewer_blocks(name: str, shape: str, defines: dict[str, int]) -> Attempt:
         why="64 divides the tiles, so that nothing is shared and no sums are handed over. Four SMs "
         "of 132 idle, and leave their power to the others.",
         lessons=(
-            Lesson("Handing over costs less than four SMs are worth, even where power is short.",
-                   high=-0.5),
+            Lesson(
+                "Handing over costs less than four SMs are worth, even where power is short.",
+                high=-0.5,
+            ),
         ),
         group=SHARES,
-    )  # fmt: skip
+    )
 
 
 SHARED_OUT = (
     _constant("MIN_STEPS", 2, 4, -0.1, 0.3, "Shares of few steps are not worth a gift."),
     _constant("MIN_STEPS", 2, 8, -0.2, 0.3, "The same, further."),
-    _constant("SHARERS", 4, 2, -0.6, -0.1,
-              "Fewer sharers of a unit: one more wave joins the stream, in which clusters are out "
-              "of step."),
+    _constant(
+        "SHARERS",
+        4,
+        2,
+        -0.6,
+        -0.1,
+        "Fewer sharers of a unit: one more wave joins the stream, in which clusters are out "
+        "of step.",
+    ),
     _constant("SHARERS", 4, 8, -0.3, 0.2, "More sharers of a unit: shares may be shorter."),
     Attempt(
         "wide-equal-costs",
@@ -127,8 +153,10 @@ SHARED_OUT = (
         why="Clusters whose share is all wide units have a quarter more to do in the stream than "
         "the mean.",
         lessons=(
-            Lesson("Equal shares must be equal in what is multiplied. Others wait for the largest.",
-                   high=-0.8),
+            Lesson(
+                "Equal shares must be equal in what is multiplied. Others wait for the largest.",
+                high=-0.8,
+            ),
         ),
         group=SHARES,
     ),
@@ -136,7 +164,7 @@ SHARED_OUT = (
     _one_wave_less("tall", "128 × 256", TALL),
     _fewer_blocks("wide", "256 × 192", WIDE),
     _fewer_blocks("tall", "128 × 256", TALL),
-)  # fmt: skip
+)
 
 SIZED = (
     Attempt(
@@ -146,8 +174,8 @@ SIZED = (
         WIDE | {"SHARE_A": 0},
         against="wide-no-rest",
         burst=Prediction(-0.4, 0),
-        why="B is the smaller operand of this tile, so sharing it saves less. Neither has tiles for "
-        "the rest of N.",
+        why="B is the smaller operand of this tile, so sharing it saves less. Neither has tiles "
+        "for the rest of N.",
         group=TILES,
     ),
     Attempt(
@@ -170,8 +198,9 @@ SIZED = (
         why="As many products for a byte from L2. But n = 128 reads A twice as often from shared "
         "memory as n = 256 does.",
         lessons=(
-            Lesson("The wider instruction wins, though both need the same bytes from L2.",
-                   high=-0.2),
+            Lesson(
+                "The wider instruction wins, though both need the same bytes from L2.", high=-0.2
+            ),
         ),
         group=TILES,
     ),
@@ -204,8 +233,10 @@ SIZED = (
         burst=Prediction(-3, 1),
         why="The fewest bytes of all for a product, if its sums fit into registers.",
         lessons=(
-            Lesson("A consumer would hold more sums in a thread than a thread has registers.",
-                   refused=True),
+            Lesson(
+                "A consumer would hold more sums in a thread than a thread has registers.",
+                refused=True,
+            ),
         ),
         group=TILES,
     ),
@@ -236,8 +267,8 @@ SIZED = (
         WIDE | {"STAGES": 2},
         against="wide",
         burst=Prediction(-8, -2),
-        why="A stage of this tile lasts long, but one in use and one on its way leave no room for a "
-        "late copy.",
+        why="A stage of this tile lasts long, but one in use and one on its way leave no room for "
+        "a late copy.",
         group=TILES,
     ),
     Attempt(
@@ -260,4 +291,4 @@ SIZED = (
         why="With fp16 sums a stage lasts as long as with fp32, and two stages are few.",
         group=TILES,
     ),
-)  # fmt: skip
+)

@@ -31,13 +31,28 @@ NOT_SHARED = (
         "            for (int half = 0; half < TILE_M; half += A_ROWS)\n"
         "              tma_load_2d(a + half * TILE_K, &map_a, landed, order.row + half, deep);",
     ),
-    Edit("else tma_load_2d_multicast(b + i * TILE_K, &map_b, landed, order.column + i, deep, 3);",
-         "else tma_load_2d(b + i * TILE_K, &map_b, landed, order.column + i, deep);"),
-)  # fmt: skip
+    Edit(
+        "else tma_load_2d_multicast(b + i * TILE_K, &map_b, landed, order.column + i, deep, 3);",
+        "else tma_load_2d(b + i * TILE_K, &map_b, landed, order.column + i, deep);",
+    ),
+)
 PLAIN_STORES = (
     Edit("outbox_ship<SLOT_BOXES, tma_store_2d_evict_first>", "outbox_ship<SLOT_BOXES>"),
 )
 NO_REST = (Edit("REST = SHARE_A && TILE_M == 256 && TILE_N == 192", "REST = false"),)
+
+
+def registers(producer: int, consumer: int) -> tuple[Edit, ...]:
+    """v9 where each thread has so many registers once the warpgroups have traded."""
+    return (
+        Edit("setmaxnreg_dec<40>();", f"setmaxnreg_dec<{producer}>();"),
+        Edit("setmaxnreg_inc<232>();", f"setmaxnreg_inc<{consumer}>();"),
+    )
+
+
+#: For what spills in the producer otherwise; an attempt of its own says what it costs.
+MORE_ROOM = registers(56, 224)
+ROOM_NOTE = " With 56 registers for the producer, which would spill with 40."
 
 #: v7 with a part of v9.
 EVICT_FIRST_V7 = (

@@ -4,15 +4,14 @@ from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
 from hopper.attempts.shapes import TALL, V9, WIDE
 
 WAITING = "Waiting and releasing"
-_NOTHING = Lesson("It does not matter: none of these waits is what the kernel waits for.", -0.3, 0.3)
+_NOTHING = Lesson("It does not matter. The kernel does not wait for this.", -0.3, 0.3)
 
 #: One arrival for each consumer, behind a barrier of its four warps.
 _ONE_ARRIVAL = (
     Edit("barriers.init(CONSUMERS * 4);", "barriers.init(CONSUMERS);"),
     Edit(
         "const int lane = threadIdx.x % 32;",
-        "named_barrier_sync(4 + threadIdx.x / 128, 128);\n"
-        "    const int lane = threadIdx.x % 128;",
+        "named_barrier_sync(4 + threadIdx.x / 128, 128);\n    const int lane = threadIdx.x % 128;",
         "pair_ring.cuh",
     ),
     Edit(
@@ -33,11 +32,14 @@ def _cluster_scope(name: str, shape: str, defines: dict[str, int]) -> Attempt:
         burst=Prediction(-0.5, 0),
         why="A wider scope for an arrival that goes to the other block anyway.",
         lessons=(
-            Lesson("The compiler makes a memory barrier of the whole GPU of it, in every step of "
-                   "K. Read the machine code of whatever stands in the main loop.", high=-5),
+            Lesson(
+                "The compiler makes a memory barrier of the whole GPU of it, in every step of "
+                "K. Read the machine code of whatever stands in the main loop.",
+                high=-5,
+            ),
         ),
         group=WAITING,
-    )  # fmt: skip
+    )
 
 
 AT_BARRIERS = (
@@ -65,8 +67,12 @@ AT_BARRIERS = (
         why="A consumer that waits for its own products leaves a gap behind them, which the other "
         "one fills only in part.",
         lessons=(
-            Lesson("Two consumers cover for each other: while one waits, the other has products "
-                   "queued.", -1, 0.3),
+            Lesson(
+                "Two consumers cover for each other: while one waits, the other has products "
+                "queued.",
+                -1,
+                0.3,
+            ),
         ),
         group=WAITING,
     ),
@@ -150,8 +156,8 @@ AT_BARRIERS = (
         (Edit("mbarrier.try_wait.parity", "mbarrier.test_wait.parity", "mbarrier.cuh"),),
         against="wide",
         burst=Prediction(-0.5, 0.1),
-        why="try_wait puts a warp to sleep in hardware. test_wait answers at once, sees the phase a "
-        "little sooner, and takes issue slots meanwhile.",
+        why="try_wait puts a warp to sleep in hardware. test_wait answers at once, sees the phase "
+        "a little sooner, and takes issue slots meanwhile.",
         lessons=(_NOTHING,),
         group=WAITING,
     ),
@@ -196,4 +202,4 @@ AT_BARRIERS = (
         lessons=(_NOTHING,),
         group=WAITING,
     ),
-)  # fmt: skip
+)
