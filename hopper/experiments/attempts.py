@@ -32,7 +32,7 @@ from hopper.attempts.shapes import V9
 from hopper.backends import find_hopper
 from hopper.bench import Timed, checked_pair, inputs_on, interleaved
 from hopper.compile import Program
-from hopper.errors import CheckError
+from hopper.errors import CheckError, HopperError
 from hopper.experiments import Experiment
 from hopper.processes import environment, run_group
 from hopper.records import HEADLINE
@@ -135,7 +135,10 @@ def _arrays(name: str, identity: str, reason: str, rows: Sequence[Row]) -> dict[
 
 
 def _in_processes(mode: str, names: Sequence[str]) -> list[Row]:
-    """The rows of ``names``, as far as they come in time; one that hung or failed is refused."""
+    """The rows of ``names``, as far as they come in time; one that hung or failed is refused.
+
+    Raises HopperError where not even a first one could be begun.
+    """
     deadline = time.monotonic() + ALL_SECONDS[mode]
     done: list[Row] = []
     for _ in range(1 + RESTARTS):
@@ -143,15 +146,22 @@ def _in_processes(mode: str, names: Sequence[str]) -> list[Row]:
         if len(done) == len(names) or left < ROW_SECONDS[mode]:
             break
         more, ended = _in_process(mode, names[len(done) :], left)
-        done += more
-        if ended is None or len(done) == len(names):
+        if more is None and not done:
+            raise HopperError(f"the process that times attempts did not begin: {ended}")
+        done += more or ()
+        if more is None or ended is None or len(done) == len(names):
             break
         done.append(Row(names[len(done)], refused=ended))
     return done
 
 
-def _in_process(mode: str, names: Sequence[str], seconds: float) -> tuple[list[Row], str | None]:
-    """One process over ``names``: its rows, and how the next one ended it; None: time was up."""
+def _in_process(
+    mode: str, names: Sequence[str], seconds: float
+) -> tuple[list[Row] | None, str | None]:
+    """One process over ``names``: its rows, and how the next one ended it; None: time was up.
+
+    No rows at all where it ended before the first one began.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows"
         command = [sys.executable, "-m", "hopper.experiments.attempts", mode, str(path), *names]
@@ -160,16 +170,15 @@ def _in_process(mode: str, names: Sequence[str], seconds: float) -> tuple[list[R
             status = run_group(
                 command, timeout=seconds, environment=environment(), capture=False
             ).returncode
-        rows = [Row(**one) for one in _lines(path)]
+        rows = [Row(**one) for one in _lines(path)] if path.is_file() else None
     if status == -signal.SIGALRM:
         return rows, f"did not end within {ROW_SECONDS[mode]} s"
     return rows, f"its process ended with status {status}" if status else None
 
 
 def _lines(path: Path) -> Iterator[dict]:
-    """The whole lines of a file that may lack its end, or not be there."""
-    text = path.read_text() if path.is_file() else ""
-    for line in text.splitlines(keepends=True):
+    """The whole lines of a file that may lack its end."""
+    for line in path.read_text().splitlines(keepends=True):
         if line.endswith("}\n"):
             yield json.loads(line)
 
