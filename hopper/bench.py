@@ -309,16 +309,17 @@ def inputs_on(gpu: HopperGpu, problem: Problem) -> tuple[Any, Any]:
     return gpu.array(a), gpu.array(b)
 
 
-def checked_pair(program: Program, a, b) -> Pair:
+def checked_pair(program: Program, a, b, *, blocks: int | None = None) -> Pair:
     """Run the kernel and cuBLAS once on A (M, K) and B (N, K), CuPy, and compare.
 
-    Raises CheckError when the kernel's result is wrong: nothing unchecked is timed.
+    ``blocks``: as ``plan`` takes it. Raises CheckError when the kernel's result is wrong: nothing
+    unchecked is timed.
     """
     import cupy
 
     shape = (a.shape[0], b.shape[0])
     c, peer_c = (filled_with_nan(cupy, shape, program.facts.dtype) for _ in range(2))
-    launch = plan(program, a, b, c)
+    launch = plan(program, a, b, c, blocks=blocks)
     transposed = b.T
 
     def peer() -> None:
@@ -373,12 +374,17 @@ def interleaved(
     peer: Callable[[], None],
     *,
     mode: str = "burst",
+    rounds: int = ROUNDS,
 ) -> Timed:
-    """Time two launches in turns on the current stream; both were run at least once before."""
+    """Time two launches in turns on the current stream; both were run at least once before.
+
+    ``rounds``: of sustained mode, blocks of each that count.
+    """
     clocks = Clocks(gpu)
     estimate = _estimate(clocks, run, peer)
-    timed = _sustained if mode == "sustained" else _burst
-    return timed(clocks, run, peer, estimate)
+    if mode == "sustained":
+        return _sustained(clocks, run, peer, estimate, rounds)
+    return _burst(clocks, run, peer, estimate)
 
 
 @dataclass(frozen=True)
@@ -540,7 +546,7 @@ class _Block:
     spin_mhz: float | None
 
 
-def _sustained(clocks: Clocks, run, peer, estimate: Estimate) -> Timed:
+def _sustained(clocks: Clocks, run, peer, estimate: Estimate, rounds: int) -> Timed:
     fastest = min(estimate.own_ms, estimate.peer_ms)
     if fastest < SUSTAINED_LEAST_MS:
         raise ProblemError(
@@ -550,7 +556,7 @@ def _sustained(clocks: Clocks, run, peer, estimate: Estimate) -> Timed:
     half = math.ceil(BLOCK_MS / 2 / max(estimate.own_ms, estimate.peer_ms))
     blocks: tuple[list[_Block], list[_Block]] = ([], [])
     with power.Sampler() as sampler:
-        for _ in range(1 + ROUNDS):
+        for _ in range(1 + rounds):
             for side, launch in zip(blocks, (run, peer), strict=True):
                 side.append(_block(clocks, launch, half))
     own, theirs = ([block for block in side[1:]] for side in blocks)

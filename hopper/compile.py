@@ -177,13 +177,15 @@ def compile_cuda(
     kernel: str | None = None,
     *,
     defines: Mapping[str, int | str] = MappingProxyType({}),
+    headers: Mapping[str, str] = MappingProxyType({}),
     lineinfo: bool = False,
 ) -> Program:
     """Compile CUDA C++ for sm_90a.
 
     ``source``: the text, or the Path of a file. ``#include "…"`` finds ``kernels/include``, and
     the file's own folder. ``kernel``: the entry to speak about; None where there is only one.
-    ``defines``: macros. ``lineinfo``: source lines in the cubin, for a profiler.
+    ``defines``: macros. ``headers``: texts in place of those of the headers of these names.
+    ``lineinfo``: source lines in the cubin, for a profiler.
     Raises CompileError with the compiler's log, and CacheError when the cache is not writable.
     """
     if isinstance(source, Path):
@@ -191,8 +193,8 @@ def compile_cuda(
     else:
         name, text, folders = "kernel.cu", source, (INCLUDE,)
     defines = {key: defines[key] for key in sorted(defines)}
-    headers = _headers(name, text, folders)
-    everything = "\n".join([text, *dict(headers).values()])
+    found = _headers(name, text, folders, headers)
+    everything = "\n".join([text, *dict(found).values()])
     for macro in defines:
         if not re.search(rf"\b{re.escape(macro)}\b", everything):
             raise CompileError(
@@ -201,7 +203,7 @@ def compile_cuda(
             )
     options = (*OPTIONS, *(["--generate-line-info"] if lineinfo else []))
     options += tuple(f"-D{macro}={value}" for macro, value in defines.items())
-    unit = _Unit(name, text, headers, options)
+    unit = _Unit(name, text, found, options)
     done = _compiled(unit)
     return Program(
         kernel=_entry(done.ptx, kernel, name),
@@ -295,7 +297,9 @@ def _read(path: Path) -> str:
         raise CompileError(f"{path}: the source cannot be read ({error})") from error
 
 
-def _headers(name: str, text: str, folders: tuple[Path, ...]) -> tuple[tuple[str, str], ...]:
+def _headers(
+    name: str, text: str, folders: tuple[Path, ...], given: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
     """Name and text of every header reached by ``#include "…"``, sorted by name.
 
     A header that is not found is an error here: NVRTC would also look in the current folder,
@@ -315,8 +319,10 @@ def _headers(name: str, text: str, folders: tuple[Path, ...]) -> tuple[tuple[str
                     f"{' or '.join(folder.name for folder in folders)}; a header lives in "
                     f"kernels/include or beside the file that is compiled"
                 )
-            found[header] = _read(path)
+            found[header] = given[header] if header in given else _read(path)
             pending.append((header, found[header]))
+    if unused := set(given) - set(found):
+        raise CompileError(f"{name} does not include {min(unused)}: its text would change nothing")
     return tuple(sorted(found.items()))
 
 

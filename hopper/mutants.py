@@ -17,6 +17,7 @@ import numpy
 
 from hopper.check import compare
 from hopper.compile import Program, compile_cuda, compile_kernel
+from hopper.edits import changed
 from hopper.emulator import Emulator
 from hopper.errors import HopperError
 from hopper.gemm import Problem, gemm, plan
@@ -562,15 +563,8 @@ def mutated_source(mutation: Mutation) -> str:
 
 
 def _changed(mutation: Mutation, text: str, where: str, changes: Iterable[tuple[str, str]]) -> str:
-    for old, new in changes:
-        found = text.count(old)
-        if found != 1:
-            raise HopperError(
-                f"mutation {mutation.name!r}: its line stands {found} times in {where}, "
-                f"it must stand once; update hopper/mutants.py with the kernel"
-            )
-        text = text.replace(old, new)
-    return text
+    whose = f"mutation {mutation.name!r}"
+    return changed(text, changes, where=where, whose=whose, home="hopper/mutants.py")
 
 
 def compile_mutation(mutation: Mutation) -> Program:

@@ -30,7 +30,7 @@ from hopper.backends import HopperGpu, find_hopper
 from hopper.bench import PEER, checked_pair, inputs_on, interleaved, timed_entry
 from hopper.compile import Program, advisories, compile_kernel, kernel_names, nvrtc_version
 from hopper.counters import OPTIONS, profile
-from hopper.errors import CheckError, CompileError, HopperError, RecordError
+from hopper.errors import CheckError, HopperError, RecordError
 from hopper.experiments import Experiment, experiments_of
 from hopper.gemm import Problem
 from hopper.mutants import Mutation, compile_mutation, mutations, try_on_hopper
@@ -51,6 +51,7 @@ from hopper.records import (
     replaced,
     write_record,
 )
+from hopper.refusal import built
 from hopper.schema import (
     Chapter,
     Counters,
@@ -160,25 +161,7 @@ def tuning_row(gpu: HopperGpu, kernel: str, defines: dict[str, int], arrays) -> 
 
 def compiled_or_refused(kernel: str, defines: dict[str, int]) -> tuple[Program | None, str | None]:
     """The program, and why it must not be launched; no program where it does not compile."""
-    try:
-        program = compile_kernel(kernel, **defines)
-    except CompileError as error:
-        return None, short_reason(str(error))
-    try:
-        program.require_clean()
-    except CompileError as error:
-        return program, short_reason(str(error))
-    return program, None
-
-
-def short_reason(message: str) -> str:
-    """The line of a compiler's or ``require_clean``'s message that says why."""
-    lines = message.splitlines()
-    asserted = [re.search(r'static assertion failed with "(.*)"', line) for line in lines]
-    told = [found[1] for found in asserted if found]
-    listed = [line.strip(" -") for line in lines if line.startswith("  - ")]
-    spills = [line for line in listed if line.startswith("spills")]
-    return next(iter([*told, *spills, *listed, *lines]))
+    return built(partial(compile_kernel, kernel, **defines))
 
 
 def counters(kernel: str, seconds: float) -> Iterator[Entry]:

@@ -36,6 +36,8 @@ def registered() -> tuple[Experiment, ...]:
     """Every experiment of the book."""
     # Each of these needs this module, so they are loaded late.
     from hopper.experiments import (
+        ablation,
+        attempts,
         descriptors,
         fp16_sums,
         fragments,
@@ -71,6 +73,8 @@ def registered() -> tuple[Experiment, ...]:
         *persistent.EXPERIMENTS,
         *waves.EXPERIMENTS,
         *stream_k.EXPERIMENTS,
+        *attempts.EXPERIMENTS,
+        *ablation.EXPERIMENTS,
     )
 
 

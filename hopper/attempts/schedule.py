@@ -1,0 +1,294 @@
+"""Attempts on the order of tiles, on shares, and on tiles of other sizes."""
+
+from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
+from hopper.attempts.shapes import TALL, V6, V7, V9, WIDE
+
+ORDER = "The order of tiles"
+SHARES = "Shares of the stream"
+TILES = "Other tiles and rings"
+
+
+def _raster(height: int, low: float, high: float, why: str, *lessons: Lesson) -> Attempt:
+    """The wide tile with groups of another height; 0: column by column."""
+    title = f"256 × 192, groups of {height} rows" if height else "256 × 192, column by column"
+    return Attempt(
+        f"wide-raster-{height}",
+        title,
+        V9,
+        WIDE | {"RASTER": height},
+        against="wide",
+        burst=Prediction(low, high),
+        why=why,
+        lessons=lessons,
+        group=ORDER,
+    )
+
+
+IN_ORDER = (
+    _raster(
+        0,
+        -1,
+        -0.2,
+        "A wave is then two columns of pairs and a bit, 32 rows high: it needs all of A for little "
+        "of B.",
+    ),
+    _raster(
+        4,
+        -1,
+        -0.2,
+        "A patch of 4 rows of pairs is far wider than high, and asks for more slices.",
+    ),
+    _raster(8, -0.3, 0.1, "A patch of 8 rows by 8 pairs is nearly as good as 16 rows."),
+    _raster(
+        32,
+        -0.5,
+        0.1,
+        "All 32 rows of pairs in a group: the same as column by column.",
+        Lesson(
+            "Between one half and all of the rows the height of a group hardly matters.", -0.3, 0.3
+        ),
+    ),
+    Attempt(
+        "tall-raster-8",
+        "128 × 256, groups of 8 rows",
+        V9,
+        TALL | {"RASTER": 8},
+        against="tall",
+        burst=Prediction(-0.2, 0.3),
+        why="8 rows of pairs in a column are 16 rows of tiles, the square patch that v7 has.",
+        group=ORDER,
+    ),
+)
+
+
+def _constant(name: str, before: int, after: int, low: float, high: float, why: str) -> Attempt:
+    """The wide tile with another constant of stream_k.cuh."""
+    return Attempt(
+        f"wide-{name.lower().replace('_', '-')}-{after}",
+        f"256 × 192, {name} {after}",
+        V9,
+        WIDE,
+        (
+            Edit(
+                f"constexpr int {name} = {before};",
+                f"constexpr int {name} = {after};",
+                "stream_k.cuh",
+            ),
+        ),
+        against="wide",
+        burst=Prediction(low, high),
+        why=why,
+        lessons=(
+            Lesson(
+                "With so many units the bound is not reached, or a step more or less does "
+                "not show.",
+                -0.25,
+                0.25,
+            ),
+        ),
+        group=SHARES,
+    )
+
+
+def _one_wave_less(name: str, shape: str, defines: dict[str, int]) -> Attempt:
+    return Attempt(
+        f"{name}-longer-stream",
+        f"{shape}, one wave more in the stream",
+        V9,
+        defines,
+        (Edit("waves = wide / clusters;", "waves = max(wide / clusters - 1, 0);", "stream_k.cuh"),),
+        against=name,
+        burst=Prediction(-0.5, 0.2),
+        why="Longer shares, as many gifts. But in the stream clusters are out of step, so that L2 "
+        "serves fewer of them at once.",
+        lessons=(
+            Lesson("What clusters lose out of step is more than what longer shares win.", -3, -0.2),
+        ),
+        group=SHARES,
+    )
+
+
+def _fewer_blocks(name: str, shape: str, defines: dict[str, int]) -> Attempt:
+    return Attempt(
+        f"{name}-64-clusters",
+        f"{shape}, 64 clusters of the 66",
+        V9,
+        defines,
+        blocks=128,
+        against=name,
+        burst=Prediction(-3, -1.5),
+        why="64 divides the tiles, so that nothing is shared and no sums are handed over. Four SMs "
+        "of 132 idle, and leave their power to the others.",
+        lessons=(
+            Lesson(
+                "Handing over costs less than four SMs are worth, even where power is short.",
+                high=-0.5,
+            ),
+        ),
+        group=SHARES,
+    )
+
+
+SHARED_OUT = (
+    _constant("MIN_STEPS", 2, 4, -0.1, 0.3, "Shares of few steps are not worth a gift."),
+    _constant("MIN_STEPS", 2, 8, -0.2, 0.3, "The same, further."),
+    _constant(
+        "SHARERS",
+        4,
+        2,
+        -0.6,
+        -0.1,
+        "Fewer sharers of a unit: one more wave joins the stream, in which clusters are out "
+        "of step.",
+    ),
+    _constant("SHARERS", 4, 8, -0.3, 0.2, "More sharers of a unit: shares may be shorter."),
+    Attempt(
+        "wide-equal-costs",
+        "256 × 192, a step of either kind costs the same",
+        V9,
+        WIDE,
+        (Edit("StreamK<REST ? 3 : 1, REST ? 2 : 1, STREAM>", "StreamK<1, 1, STREAM>"),),
+        against="wide",
+        burst=Prediction(-3.2, -1.5),
+        why="Clusters whose share is all wide units have a quarter more to do in the stream than "
+        "the mean.",
+        lessons=(
+            Lesson(
+                "Equal shares must be equal in what is multiplied. Others wait for the largest.",
+                high=-0.8,
+            ),
+        ),
+        group=SHARES,
+    ),
+    _one_wave_less("wide", "256 × 192", WIDE),
+    _one_wave_less("tall", "128 × 256", TALL),
+    _fewer_blocks("wide", "256 × 192", WIDE),
+    _fewer_blocks("tall", "128 × 256", TALL),
+)
+
+SIZED = (
+    Attempt(
+        "wide-share-b",
+        "256 × 192, the pair shares B",
+        V9,
+        WIDE | {"SHARE_A": 0},
+        against="wide-no-rest",
+        burst=Prediction(-0.4, 0),
+        why="B is the smaller operand of this tile, so sharing it saves less. Neither has tiles "
+        "for the rest of N.",
+        group=TILES,
+    ),
+    Attempt(
+        "tall-share-a",
+        "128 × 256, the pair shares A",
+        V9,
+        TALL | {"SHARE_A": 1},
+        against="tall",
+        burst=Prediction(-0.6, -0.1),
+        why="A is the smaller operand of this tile.",
+        group=TILES,
+    ),
+    Attempt(
+        "v9-256x128",
+        "256 × 128, the pair shares A",
+        V9,
+        {"TILE_M": 256, "TILE_N": 128, "STAGES": 4, "SHARE_A": 1},
+        against="tall",
+        burst=Prediction(-1.5, -0.3),
+        why="As many products for a byte from L2. But n = 128 reads A twice as often from shared "
+        "memory as n = 256 does.",
+        lessons=(
+            Lesson(
+                "The wider instruction wins, though both need the same bytes from L2.", high=-0.2
+            ),
+        ),
+        group=TILES,
+    ),
+    Attempt(
+        "v9-256x128-share-b",
+        "256 × 128, the pair shares B",
+        V9,
+        {"TILE_M": 256, "TILE_N": 128, "STAGES": 4, "SHARE_A": 0},
+        against="v9-256x128",
+        burst=Prediction(-0.6, -0.1),
+        why="B is the smaller operand of this tile.",
+        group=TILES,
+    ),
+    Attempt(
+        "v9-128x192",
+        "128 × 192, the pair shares B",
+        V9,
+        {"TILE_M": 128, "TILE_N": 192, "STAGES": 4, "SHARE_A": 0},
+        against="tall",
+        burst=Prediction(-4, -1.5),
+        why="A smaller tile fetches more for each product, and ends more often.",
+        group=TILES,
+    ),
+    Attempt(
+        "v9-256x256",
+        "256 × 256, two stages",
+        V9,
+        {"TILE_M": 256, "TILE_N": 256, "STAGES": 2, "SHARE_A": 1},
+        against="wide",
+        burst=Prediction(-3, 1),
+        why="The fewest bytes of all for a product, if its sums fit into registers.",
+        lessons=(
+            Lesson(
+                "A consumer would hold more sums in a thread than a thread has registers.",
+                refused=True,
+            ),
+        ),
+        group=TILES,
+    ),
+    Attempt(
+        "v7-256x128",
+        "v7, 256 × 128",
+        V7,
+        {"TILE_M": 256, "TILE_N": 128, "STAGES": 4, "TURN": 3},
+        against="tall-v7-turn",
+        burst=Prediction(-1.5, -0.3),
+        why="The narrower instruction again, without a cluster.",
+        group=TILES,
+    ),
+    Attempt(
+        "v7-128x192",
+        "v7, 128 × 192",
+        V7,
+        {"TILE_M": 128, "TILE_N": 192, "STAGES": 4, "TURN": 3},
+        against="tall-v7-turn",
+        burst=Prediction(-4, -1.5),
+        why="The smaller tile again, without a cluster.",
+        group=TILES,
+    ),
+    Attempt(
+        "wide-2-stages",
+        "256 × 192, two stages",
+        V9,
+        WIDE | {"STAGES": 2},
+        against="wide",
+        burst=Prediction(-8, -2),
+        why="A stage of this tile lasts long, but one in use and one on its way leave no room for "
+        "a late copy.",
+        group=TILES,
+    ),
+    Attempt(
+        "tall-3-stages",
+        "128 × 256, three stages",
+        V9,
+        TALL | {"STAGES": 3},
+        against="tall",
+        burst=Prediction(-1, -0.2),
+        why="The ring covers less of a late copy, and the turn is a step shorter.",
+        group=TILES,
+    ),
+    Attempt(
+        "v6-2-stages",
+        "v6, two stages",
+        V6,
+        {"TILE_M": 256, "TILE_N": 256, "STAGES": 2},
+        against="v6",
+        burst=Prediction(-6, -1),
+        why="With fp16 sums a stage lasts as long as with fp32, and two stages are few.",
+        group=TILES,
+    ),
+)

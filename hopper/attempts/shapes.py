@@ -1,0 +1,81 @@
+"""The two shapes of tile that attempts start from, and the edits that several of them share."""
+
+from __future__ import annotations
+
+from hopper.attempts.model import Attempt, Edit
+
+V5, V6, V7, V8, V9 = (
+    "v5_in_flight",
+    "v6_fp16_acc",
+    "v7_persistent",
+    "v8_multicast",
+    "v9_stream_k",
+)
+#: The tile, always given: what the file has as its default may change.
+WIDE_TILE = {"TILE_M": 256, "TILE_N": 192, "STAGES": 3}
+TALL_TILE = {"TILE_M": 128, "TILE_N": 256, "STAGES": 4}
+WIDE = WIDE_TILE | {"SHARE_A": 1}
+TALL = TALL_TILE | {"SHARE_A": 0}
+
+#: v9 without each of its parts.
+NOT_SHARED = (
+    Edit(
+        "const int b_first = halve_a ? 0 : rank * tile_n / 2, "
+        "b_last = halve_a ? tile_n : b_first + tile_n / 2;",
+        "const int b_first = 0, b_last = tile_n;",
+    ),
+    Edit(
+        "            const int half = rank * A_ROWS;\n"
+        "            tma_load_2d_multicast(a + half * TILE_K, &map_a, landed, order.row + half, "
+        "deep, 3);",
+        "            for (int half = 0; half < TILE_M; half += A_ROWS)\n"
+        "              tma_load_2d(a + half * TILE_K, &map_a, landed, order.row + half, deep);",
+    ),
+    Edit(
+        "else tma_load_2d_multicast(b + i * TILE_K, &map_b, landed, order.column + i, deep, 3);",
+        "else tma_load_2d(b + i * TILE_K, &map_b, landed, order.column + i, deep);",
+    ),
+)
+PLAIN_STORES = (
+    Edit("outbox_ship<SLOT_BOXES, tma_store_2d_evict_first>", "outbox_ship<SLOT_BOXES>"),
+)
+NO_REST = (Edit("REST = SHARE_A && TILE_M == 256 && TILE_N == 192", "REST = false"),)
+
+
+def registers(producer: int, consumer: int) -> tuple[Edit, ...]:
+    """v9 where each thread has so many registers once the warpgroups have traded."""
+    return (
+        Edit("setmaxnreg_dec<40>();", f"setmaxnreg_dec<{producer}>();"),
+        Edit("setmaxnreg_inc<232>();", f"setmaxnreg_inc<{consumer}>();"),
+    )
+
+
+#: For what spills in the producer otherwise; an attempt of its own says what it costs.
+MORE_ROOM = registers(56, 224)
+ROOM_NOTE = " With 56 registers for the producer, which would spill with 40."
+
+#: v7 with a part of v9.
+EVICT_FIRST_V7 = (
+    Edit("outbox_ship<SLOT_BOXES>", "outbox_ship<SLOT_BOXES, tma_store_2d_evict_first>"),
+)
+ALTERNATE_V7 = (
+    Edit(
+        "tma_load_2d(stage.a, &map_a, landed, row, step * TILE_K);",
+        "const bool backwards = tile / gridDim.x % 2 == 1;\n"
+        "          const int deep = (backwards ? steps - 1 - step : step) * TILE_K;\n"
+        "          tma_load_2d(stage.a, &map_a, landed, row, deep);",
+    ),
+    Edit(
+        "tma_load_2d(stage.b, &map_b, landed, column, step * TILE_K);",
+        "tma_load_2d(stage.b, &map_b, landed, column, deep);",
+    ),
+)
+
+#: What others are compared with.
+BASES = (
+    Attempt("wide", "v9 with tiles of 256 × 192, which share A", V9, WIDE),
+    Attempt("tall", "v9 with tiles of 128 × 256, which share B", V9, TALL),
+    Attempt("v5", "v5, tiles of 128 × 256", V5, TALL_TILE),
+    Attempt("v6", "v6, whose sums are fp16", V6, {"TILE_M": 256, "TILE_N": 256, "STAGES": 3}),
+    Attempt("wide-v7", "v7 with tiles of 256 × 192, without the turn", V7, WIDE_TILE | {"TURN": 0}),
+)

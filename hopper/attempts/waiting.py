@@ -1,0 +1,205 @@
+"""Attempts on who waits for whom, and how."""
+
+from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
+from hopper.attempts.shapes import TALL, V9, WIDE
+
+WAITING = "Waiting and releasing"
+_NOTHING = Lesson("It does not matter. The kernel does not wait for this.", -0.3, 0.3)
+
+#: One arrival for each consumer, behind a barrier of its four warps.
+_ONE_ARRIVAL = (
+    Edit("barriers.init(CONSUMERS * 4);", "barriers.init(CONSUMERS);"),
+    Edit(
+        "const int lane = threadIdx.x % 32;",
+        "named_barrier_sync(4 + threadIdx.x / 128, 128);\n    const int lane = threadIdx.x % 128;",
+        "pair_ring.cuh",
+    ),
+    Edit(
+        '#include "mbarrier.cuh"\n',
+        '#include "mbarrier.cuh"\n#include "named_barrier.cuh"\n',
+        "pair_ring.cuh",
+    ),
+)
+
+
+def _cluster_scope(name: str, shape: str, defines: dict[str, int]) -> Attempt:
+    return Attempt(
+        f"{name}-cluster-scope",
+        f"{shape}, stages released at cluster scope",
+        V9,
+        defines | {"CLUSTER_SCOPE": 1},
+        against=name,
+        burst=Prediction(-0.5, 0),
+        why="A wider scope for an arrival that goes to the other block anyway.",
+        lessons=(
+            Lesson(
+                "The compiler makes a memory barrier of the whole GPU of it, in every step of "
+                "K. Read the machine code of whatever stands in the main loop.",
+                high=-5,
+            ),
+        ),
+        group=WAITING,
+    )
+
+
+AT_BARRIERS = (
+    _cluster_scope("wide", "256 × 192", WIDE),
+    _cluster_scope("tall", "128 × 256", TALL),
+    Attempt(
+        "wide-one-arrival",
+        "256 × 192, one arrival for each consumer",
+        V9,
+        WIDE,
+        _ONE_ARRIVAL,
+        against="wide",
+        burst=Prediction(-0.5, 0.3),
+        why="A quarter of the messages between the two blocks, for a barrier among four warps.",
+        group=WAITING,
+    ),
+    Attempt(
+        "wide-wait-for-all",
+        "256 × 192, no group in flight across steps",
+        V9,
+        WIDE,
+        (Edit("wgmma_wait_group<1>();", "wgmma_wait_group<0>();"),),
+        against="wide",
+        burst=Prediction(-3, -1),
+        why="A consumer that waits for its own products leaves a gap behind them, which the other "
+        "one fills only in part.",
+        lessons=(
+            Lesson(
+                "Two consumers cover for each other: while one waits, the other has products "
+                "queued.",
+                -1,
+                0.3,
+            ),
+        ),
+        group=WAITING,
+    ),
+    Attempt(
+        "tall-wait-for-all",
+        "128 × 256, no group in flight across steps",
+        V9,
+        TALL,
+        (Edit("wgmma_wait_group<1>();", "wgmma_wait_group<0>();"),),
+        against="tall",
+        burst=Prediction(-4, -1.5),
+        why="The same; a step of this tile is shorter, so the gaps are more of it.",
+        group=WAITING,
+    ),
+    Attempt(
+        "wide-turn-1",
+        "256 × 192, the turn one step long",
+        V9,
+        WIDE | {"TURN": 1},
+        against="wide",
+        burst=Prediction(-0.6, -0.1),
+        why="The two ends lie closer to each other, and overlap in part.",
+        group=WAITING,
+    ),
+    Attempt(
+        "tall-turn-1",
+        "128 × 256, the turn one step long",
+        V9,
+        TALL | {"TURN": 1},
+        against="tall",
+        burst=Prediction(-0.8, -0.2),
+        why="The same.",
+        group=WAITING,
+    ),
+    Attempt(
+        "wide-turn-early",
+        "256 × 192, the turn passes one step before the end",
+        V9,
+        WIDE,
+        (
+            Edit(
+                "step == steps - 1) named_barrier_arrive(1, 256);",
+                "step == max(steps - 2, 0)) named_barrier_arrive(1, 256);",
+            ),
+        ),
+        against="wide",
+        burst=Prediction(-0.3, 0.3),
+        why="Consumer 1 may go on a step earlier: its products stand in the queue when the last "
+        "ones of consumer 0 retire.",
+        lessons=(_NOTHING,),
+        group=WAITING,
+    ),
+    Attempt(
+        "wide-turn-late",
+        "256 × 192, the turn passes when all has retired",
+        V9,
+        WIDE,
+        (
+            Edit(
+                "    if (TURN > 0 && warpgroup == 0 && step == steps - 1) "
+                "named_barrier_arrive(1, 256);\n",
+                "",
+            ),
+            Edit(
+                "  wgmma_wait_group<0>();\n  barriers.release(previous);\n",
+                "  wgmma_wait_group<0>();\n  barriers.release(previous);\n"
+                "  if (TURN > 0 && warpgroup == 0) named_barrier_arrive(1, 256);\n",
+            ),
+        ),
+        against="wide",
+        burst=Prediction(-0.3, 0.3),
+        why="Consumer 1 goes on later, by the latency of a product: once a tile.",
+        lessons=(_NOTHING,),
+        group=WAITING,
+    ),
+    Attempt(
+        "wide-test-wait",
+        "256 × 192, waits that spin on test_wait",
+        V9,
+        WIDE,
+        (Edit("mbarrier.try_wait.parity", "mbarrier.test_wait.parity", "mbarrier.cuh"),),
+        against="wide",
+        burst=Prediction(-0.5, 0.1),
+        why="try_wait puts a warp to sleep in hardware. test_wait answers at once, sees the phase "
+        "a little sooner, and takes issue slots meanwhile.",
+        lessons=(_NOTHING,),
+        group=WAITING,
+    ),
+    Attempt(
+        "wide-suspend-hint",
+        "256 × 192, waits with a long time to sleep",
+        V9,
+        WIDE,
+        (
+            Edit(
+                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;",
+                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;",
+                "mbarrier.cuh",
+            ),
+            Edit(
+                '"r"(shared_address(barrier)), "r"(parity) : "memory");',
+                '"r"(shared_address(barrier)), "r"(parity), "r"(10000000) : "memory");',
+                "mbarrier.cuh",
+            ),
+        ),
+        against="wide",
+        burst=Prediction(-0.1, 0.1),
+        why="Nobody here waits for as long as a warp sleeps by itself.",
+        lessons=(_NOTHING,),
+        group=WAITING,
+    ),
+    Attempt(
+        "wide-nap",
+        "256 × 192, naps while a gift is awaited",
+        V9,
+        WIDE,
+        (
+            Edit(
+                "while (load_acquire_gpu(&flags[warpgroup]) == 0) {\n",
+                "while (load_acquire_gpu(&flags[warpgroup]) == 0) {\n      __nanosleep(100);\n",
+                "partials.cuh",
+            ),
+        ),
+        against="wide",
+        burst=Prediction(-0.1, 0.1),
+        why="Gifts are given early, so that hardly anybody spins on a flag.",
+        lessons=(_NOTHING,),
+        group=WAITING,
+    ),
+)
