@@ -54,6 +54,7 @@ AS_COMPILED = (
                 "for (int i = 0; i < kBlocks; ++i) {\n"
                 "#pragma unroll\n"
                 "      for (int kk = 0; kk < TILE_K; kk += WGMMA_K) {",
+                "multiply.cuh",
             ),
         ),
         against="wide",
@@ -72,12 +73,15 @@ AS_COMPILED = (
             Edit(
                 "descriptor_advance(a, i * WGMMA_M * TILE_K + kk)",
                 "descriptor_k_major_128b(\n"
-                "                                           tiles + (warpgroup * kBlocks + i) * "
-                "WGMMA_M * TILE_K + kk)",
+                "                                           ring[stage].tiles + (warpgroup * kBlocks + i) "
+                "* WGMMA_M * TILE_K + kk)",
+                "multiply.cuh",
             ),
             Edit(
                 "descriptor_advance(b, kk)",
-                "descriptor_k_major_128b(tiles + CONSUMERS * kBlocks * WGMMA_M * TILE_K + kk)",
+                "descriptor_k_major_128b(ring[stage].tiles + CONSUMERS * kBlocks * WGMMA_M * TILE_K "
+                "+ kk)",
+                "multiply.cuh",
             ),
         ),
         against="wide",
@@ -94,6 +98,7 @@ AS_COMPILED = (
             Edit(
                 "#pragma unroll 1     // the PTX stays short enough to read",
                 "#pragma unroll 2",
+                "multiply.cuh",
             ),
         ),
         against="wide",
@@ -153,7 +158,7 @@ AS_COMPILED = (
         "256 × 192, no wgmma.fence",
         V9,
         WIDE,
-        (Edit("    wgmma_fence();\n", ""),),
+        (Edit("    wgmma_fence();\n", "", "multiply.cuh"),),
         against="wide",
         burst=Prediction(0, 0.2),
         why="From the second step on nobody but wgmma touches the sums, so one instruction less in "

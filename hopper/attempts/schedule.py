@@ -108,6 +108,28 @@ def _one_wave_less(name: str, shape: str, defines: dict[str, int]) -> Attempt:
     )
 
 
+def _all_stream(name: str, shape: str, defines: dict[str, int]) -> Attempt:
+    return Attempt(
+        f"{name}-all-stream",
+        f"{shape}, nothing but a stream",
+        V9,
+        defines,
+        (Edit("waves = wide / clusters;", "waves = 0;", "stream_k.cuh"),),
+        against=name,
+        burst=Prediction(-5, -1),
+        why="The same shares and gifts, but every cluster is at its own place of K from the start. "
+        "L2 has fewer slices that several of them want.",
+        lessons=(
+            Lesson(
+                "Far worse than thought. To be in step along K is what lets L2 serve many SMs with "
+                "one slice; a stream must be short.",
+                high=-5,
+            ),
+        ),
+        group=SHARES,
+    )
+
+
 def _fewer_blocks(name: str, shape: str, defines: dict[str, int]) -> Attempt:
     return Attempt(
         f"{name}-64-clusters",
@@ -147,7 +169,7 @@ SHARED_OUT = (
         "256 × 192, a step of either kind costs the same",
         V9,
         WIDE,
-        (Edit("StreamK<REST ? 3 : 1, REST ? 2 : 1, STREAM>", "StreamK<1, 1, STREAM>"),),
+        (Edit("StreamK<REST ? 3 : 1, REST ? 2 : 1, HAND_OVER>", "StreamK<1, 1, HAND_OVER>"),),
         against="wide",
         burst=Prediction(-3.2, -1.5),
         why="Clusters whose share is all wide units have a quarter more to do in the stream than "
@@ -162,6 +184,8 @@ SHARED_OUT = (
     ),
     _one_wave_less("wide", "256 × 192", WIDE),
     _one_wave_less("tall", "128 × 256", TALL),
+    _all_stream("wide", "256 × 192", WIDE),
+    _all_stream("tall", "128 × 256", TALL),
     _fewer_blocks("wide", "256 × 192", WIDE),
     _fewer_blocks("tall", "128 × 256", TALL),
 )

@@ -61,7 +61,7 @@ AT_BARRIERS = (
         "256 × 192, no group in flight across steps",
         V9,
         WIDE,
-        (Edit("wgmma_wait_group<1>();", "wgmma_wait_group<0>();"),),
+        (Edit("wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "multiply.cuh"),),
         against="wide",
         burst=Prediction(-3, -1),
         why="A consumer that waits for its own products leaves a gap behind them, which the other "
@@ -81,7 +81,7 @@ AT_BARRIERS = (
         "128 × 256, no group in flight across steps",
         V9,
         TALL,
-        (Edit("wgmma_wait_group<1>();", "wgmma_wait_group<0>();"),),
+        (Edit("wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "multiply.cuh"),),
         against="tall",
         burst=Prediction(-4, -1.5),
         why="The same; a step of this tile is shorter, so the gaps are more of it.",
@@ -116,6 +116,7 @@ AT_BARRIERS = (
             Edit(
                 "step == steps - 1) named_barrier_arrive(1, 256);",
                 "step == max(steps - 2, 0)) named_barrier_arrive(1, 256);",
+                "multiply.cuh",
             ),
         ),
         against="wide",
@@ -132,14 +133,16 @@ AT_BARRIERS = (
         WIDE,
         (
             Edit(
-                "    if (TURN > 0 && warpgroup == 0 && step == steps - 1) "
+                "    if (kTurn > 0 && warpgroup == 0 && step == steps - 1) "
                 "named_barrier_arrive(1, 256);\n",
                 "",
+                "multiply.cuh",
             ),
             Edit(
                 "  wgmma_wait_group<0>();\n  barriers.release(previous);\n",
                 "  wgmma_wait_group<0>();\n  barriers.release(previous);\n"
-                "  if (TURN > 0 && warpgroup == 0) named_barrier_arrive(1, 256);\n",
+                "  if (kTurn > 0 && warpgroup == 0) named_barrier_arrive(1, 256);\n",
+                "multiply.cuh",
             ),
         ),
         against="wide",
