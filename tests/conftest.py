@@ -8,7 +8,7 @@ import numpy
 import pytest
 from site_building import shared_book
 
-from hopper.backends import why_not
+from hopper.backends import HopperGpu, find_hopper, why_not
 
 # The same examples on every run: a failure that a reader sees, we can see.
 hypothesis.settings.register_profile("book", derandomize=True, deadline=None)
@@ -67,6 +67,12 @@ class DeviceArray:
 @pytest.fixture(scope="session")
 def device_array() -> type[DeviceArray]:
     return DeviceArray
+
+
+@pytest.fixture(scope="session")
+def gpu() -> HopperGpu:
+    """What a test marked ``hopper`` launches on."""
+    return find_hopper()
 
 
 @pytest.fixture(scope="session")

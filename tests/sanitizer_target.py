@@ -1,22 +1,28 @@
-"""What compute-sanitizer runs: one small launch of a kernel, or of a control that must be caught.
+"""What compute-sanitizer runs: a few small launches of a kernel, or one that must be reported.
 
-python sanitizer_target.py v1_wgmma
-python sanitizer_target.py memcheck
+python sanitizer_target.py clean v1_wgmma      a kernel of the book
+python sanitizer_target.py control memcheck    a few lines with just the fault that the tool is for
+python sanitizer_target.py broken memcheck     a kernel of the ladder with a fault of that kind
 """
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import cupy
 import numpy
+from rungs import exact
 
 from hopper import compile_cuda, compile_kernel, find_hopper, plan
+from hopper.backends import HopperGpu
+from hopper.compile import Program
 from hopper.conformance import run_on_gpu
 from hopper.conformance.kernels import CASES
+from hopper.emulator.backend import EmulatedGpu
 from hopper.experiments import warpgroup
+from hopper.gemm import Launch, Problem
+from hopper.mutants import Mutation, compile_mutation
 from hopper.plans import PLANS
 
-# One kernel for each tool, with just the fault that the tool is for.
 CONTROLS = {
     "memcheck": "out[threadIdx.x + 1000000] = 1;",
     "initcheck": "out[threadIdx.x] = unwritten[threadIdx.x];",
@@ -28,33 +34,147 @@ CONTROLS = {
 }
 
 
-def run_control(name: str) -> None:
+@dataclass(frozen=True)
+class Shape:
+    """One launch of a kernel of the ladder. ``blocks``: of one whose blocks take several tiles."""
+
+    m: int
+    n: int
+    k: int
+    blocks: int | None = None
+    defines: dict[str, int] = field(default_factory=dict)
+
+
+SHORT = {"HAND_OVER": 0}  # short as they are, steps are shared
+SHARED_B = {"TILE_M": 128, "TILE_N": 256, "STAGES": 4, "SHARE_A": 0} | SHORT
+#: Of a persistent kernel, fewer tiles than blocks, then more, with edges on both sides. In each of
+#: v9's configurations three clusters share one unit, of which two give; then they compute whole
+#: units, too, and share one of those left: where 192 columns do not divide N, one of other shape.
+SHAPES = {
+    "v6_fp16_acc": (
+        Shape(193, 264, 456),
+        Shape(300, 136, 328, None, {"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 1}),
+    ),
+    "v7_persistent": (Shape(100, 8, 72, 2), Shape(300, 520, 136, 2)),
+    "v8_multicast": (
+        Shape(100, 8, 72, 4),
+        Shape(300, 520, 136, 2),
+        Shape(200, 520, 136, 2, {"SHARE_A": 1}),
+    ),
+    "v9_stream_k": (
+        Shape(250, 376, 584, 6, SHORT),
+        Shape(250, 248, 584, 6, SHARED_B),
+        Shape(300, 1160, 328, 6, SHORT),
+        Shape(300, 264, 328, 6, SHARED_B),
+    ),
+}
+
+#: A fault of the kind that a tool is for, in a kernel of the ladder. None of them keeps the launch
+#: from its end.
+BROKEN = {
+    "memcheck": Mutation(
+        "v9_stream_k",
+        "the workspace is too small",
+        "partial sums of the fourth block end behind what the host allocates for six",
+        "LAUNCH_FACT(partial_floats, TILE_M * TILE_N);",
+        "LAUNCH_FACT(partial_floats, TILE_M * TILE_N * 2 / 3 - 4);",
+        SHORT,
+    ),
+    "initcheck": Mutation(
+        "v9_stream_k",
+        "the gift is not waited for",
+        "nobody raises the flag, and the producer looks at it once: nobody ever wrote it",
+        "    while (load_acquire_gpu(&flags[warpgroup]) == 0) {\n    }\n",
+        "    load_acquire_gpu(&flags[warpgroup]);\n",
+        SHORT,
+        header="partials.cuh",
+        also=(("  if (threadIdx.x % 128 == 0) store_release_gpu(flag, 1);\n", ""),),
+    ),
+    "racecheck": Mutation(
+        "v7_persistent",
+        "a lane writes the slip, and another arrives",
+        "an arrival publishes what its own thread wrote",
+        "  if (threadIdx.x % 128 == 0) out.slips[slot] = slip;\n  __syncwarp();\n",
+        "  if (threadIdx.x % 128 == 1) out.slips[slot] = slip;\n",
+        header="outbox.cuh",
+    ),
+    "synccheck": Mutation(
+        "v9_stream_k",
+        "half of the lanes are not expected",
+        "a lane that comes to __syncwarp is named in the mask",
+        "      __syncwarp();  // all lanes have read it",
+        "      __syncwarp(0xffff);  // all lanes have read it",
+        SHORT,
+    ),
+}
+
+
+def shapes(name: str) -> tuple[Shape, ...]:
+    """What a kernel of the ladder is launched on.
+
+    Where nothing else is asked: partial tiles on every side and an odd N, and so deep that a ring
+    of stages goes round twice, and begins a third time with a tail of K.
+    """
+    if name in SHAPES:
+        return SHAPES[name]
+    facts = compile_kernel(name).facts
+    return (Shape(193, 259, (2 * facts.stages + 1) * facts.tile_k + 8),)
+
+
+def planned(program: Program, shape: Shape, gpu: HopperGpu | EmulatedGpu) -> Launch:
+    """A launch on whole numbers. C and partial sums are NaN before they are written."""
+    a, b = (gpu.array(matrix) for matrix in problem_of(shape).inputs())
+    c = gpu.array(numpy.full((shape.m, shape.n), numpy.nan, "float16"))
+    launch = plan(program, a, b, c, blocks=shape.blocks)
+    if not launch.workspace:
+        return launch
+    partials, flags = launch.workspace
+    return with_workspace(launch, gpu.array(numpy.full(partials.shape, numpy.nan, "f4")), flags)
+
+
+def problem_of(shape: Shape) -> Problem:
+    """Its inputs are whole numbers, whose sums are exact."""
+    return Problem(shape.m, shape.n, shape.k, distribution="integers")
+
+
+def with_workspace(launch: Launch, *workspace) -> Launch:
+    """The launch with other partial sums and flags, which come behind three tensor maps."""
+    args = (*launch.args[:3], *workspace, *launch.args[5:])
+    return replace(launch, args=args, workspace=workspace)
+
+
+def broken(tool: str, gpu: HopperGpu | EmulatedGpu) -> Launch:
+    """The launch of a broken kernel that reaches its fault.
+
+    Nothing writes the flags before it, where the fault is to read them.
+    """
+    mutation = BROKEN[tool]
+    several_tiles = mutation.kernel == "v7_persistent"
+    launch = planned(compile_mutation(mutation), SHAPES[mutation.kernel][several_tiles], gpu)
+    if tool != "initcheck":
+        return launch
+    partials, flags = launch.workspace
+    empty = (numpy if isinstance(flags, numpy.ndarray) else cupy).empty
+    return with_workspace(launch, partials, empty(flags.shape, flags.dtype))
+
+
+def run_control(tool: str) -> None:
     """Launch the control of one tool."""
     source = f"""
 extern "C" __global__ void control(int* out, const int* unwritten) {{
-  {CONTROLS[name]}
+  {CONTROLS[tool]}
 }}"""
     out, unwritten = cupy.zeros(128, "int32"), cupy.empty(128, "int32")
     find_hopper().launch(compile_cuda(source), (1, 1, 1), (128, 1, 1), (out, unwritten), 0)
 
 
 def run_gemm(name: str) -> None:
-    """Launch a kernel of the ladder on ragged sizes: partial tiles on every side, odd N.
-
-    A ring of stages goes round twice, and begins a third time with a tail of K.
-    """
-    program = compile_kernel(name)
-    m, n, k = 193, 259, (2 * program.facts.stages + 1) * program.facts.tile_k + 8
-    if program.facts.c_box:
-        n = 264  # TMA stores C
-    random = numpy.random.default_rng(0)
-    a, b = (
-        cupy.asarray(random.standard_normal(shape).astype("float16")) for shape in ((m, k), (n, k))
-    )
-    c = cupy.asarray(numpy.full((m, n), numpy.nan, "float16"))
-    blocks = 4 if program.facts.persistent else None  # tiles are taken in turns, and shared
-    plan(program, a, b, c, blocks=blocks).run()
-    assert not numpy.isnan(c.get()).any(), "an element of C was never written"
+    """Launch a kernel of the ladder in all its shapes; raises if a sum is wrong, or missing."""
+    gpu = find_hopper()
+    for shape in shapes(name):
+        launch = planned(compile_kernel(name, **shape.defines), shape, gpu)
+        launch.run()
+        assert (gpu.numpy(launch.c) == exact(problem_of(shape))).all(), shape
 
 
 def run_one_wgmma(name: str) -> None:
@@ -77,17 +197,21 @@ def run_cases(name: str) -> None:
         run_on_gpu(case, find_hopper())
 
 
-# Kernels whose launch checks more than a case does.
-OTHERS = {"one_wgmma": run_one_wgmma, "ceiling": run_ceiling}
+def run_clean(name: str) -> None:
+    """Launch a kernel of the book."""
+    # Kernels whose launch checks more than a case does.
+    others = {"one_wgmma": run_one_wgmma, "ceiling": run_ceiling}
+    others.get(name, run_gemm if PLANS[name].problems else run_cases)(name)
+
+
+def run_broken(tool: str) -> None:
+    """Launch the broken kernel of one tool."""
+    broken(tool, find_hopper()).run()
 
 
 if __name__ == "__main__":
     # CuPy's pool hands out parts of larger blocks, in which an access out of bounds is no error.
     cupy.cuda.set_allocator(None)
-    target = sys.argv[1]
-    if target in CONTROLS:
-        run_control(target)
-    else:
-        gemm = bool(PLANS[target].problems)
-        OTHERS.get(target, run_gemm if gemm else run_cases)(target)
+    how, what = sys.argv[1:]
+    {"clean": run_clean, "control": run_control, "broken": run_broken}[how](what)
     cupy.cuda.Device().synchronize()

@@ -8,6 +8,7 @@ import pytest
 from hopper import conformance
 from hopper.conformance import Case, blank, cases, digest, emulate, tensorcore
 from hopper.conformance import record as module
+from hopper.conformance.kernels import CASES as KERNEL_CASES
 from hopper.conformance.record import (
     Answer,
     Answers,
@@ -45,6 +46,13 @@ def test_every_bit_is_the_one_that_the_h200_returned(case):
         assert tuple(digest(outputs)) == answers.answers[case.name].outputs
     else:  # a case that was changed has no answer yet; check-records says so
         assert all(output.size for output in outputs)
+
+
+@pytest.mark.parametrize("case", KERNEL_CASES, ids=lambda case: case.name)
+def test_a_kernel_is_launched_as_it_says(case):
+    facts = case.compile().facts
+    assert (case.block, case.shared_bytes) == ((facts.threads, 1, 1), facts.shared_bytes)
+    assert case.grid[0] % facts.cluster == 0
 
 
 def _one_of_each_form() -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from hopper.backends import find_hopper
 from hopper.check import Comparison, check
 from hopper.compile import Program, advisories, compile_cuda, compile_kernel, kernel_names
 from hopper.errors import CompileError, ProblemError
@@ -438,11 +437,6 @@ SHAPES = [
     (2048, 2048, 2048),
     (4099, 2051, 264),
 ]
-
-
-@pytest.fixture(scope="module")
-def gpu():
-    return find_hopper()
 
 
 def taken(program: Program, m: int, n: int, k: int) -> tuple[int, int, int]:

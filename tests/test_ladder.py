@@ -6,31 +6,32 @@ what NumPy says, to the bit.
 """
 
 import sys
-import threading
 from itertools import product
 
 import numpy
 import pytest
+from rungs import (
+    SCHEDULES,
+    around,
+    exact,
+    launched,
+    multiplied,
+    require_emulated_bits,
+    require_same_bits_again,
+    require_streams_apart,
+)
 
-from hopper.backends import find_hopper
 from hopper.check import check
 from hopper.compile import Program, compile_cuda, compile_kernel
-from hopper.conformance.kernels import CASES, RINGS
-from hopper.emulator import Emulator, Run
+from hopper.emulator import Emulator
 from hopper.errors import CompileError, ProblemError
 from hopper.facts import LaunchFacts
-from hopper.gemm import Problem, gemm, plan
+from hopper.gemm import Problem, gemm
 from hopper.paths import KERNELS
 
 ONE_WARPGROUP = ("v2_ring", "v3_specialized")
 TWO_WARPGROUPS = ("v4_two_consumers", "v5_in_flight")
 LADDER = (*ONE_WARPGROUP, *TWO_WARPGROUPS)
-SCHEDULES = (
-    Emulator(),
-    Emulator(tma="eager", shared_skew=16),
-    *(Emulator(schedule="random", tma="random", seed=seed) for seed in (1, 2)),
-)
-GUARD = 64  # elements on either side of C
 
 every_rung = pytest.mark.parametrize("kernel", LADDER)
 
@@ -41,43 +42,10 @@ def small(kernel: str, **others: int) -> Program:
     return compile_kernel(kernel, **(sizes | others))
 
 
-def around(length: int) -> tuple[int, ...]:
-    """Lengths at the edges of tiles: of none, of one, and of two."""
-    return (1, length - 1, length, length + 1, 2 * length + 3)
-
-
 def depths(facts: LaunchFacts) -> tuple[int, ...]:
     """Values of K: below one step, steps fewer and more than stages, tails of 8 and of 56."""
     steps, deep = facts.stages, facts.tile_k
     return (8, deep, deep + 8, (steps - 1) * deep or 16, steps * deep, 2 * steps * deep + 56)
-
-
-def multiplied(
-    program: Program, problem: Problem, emulator: Emulator | None = None
-) -> tuple[numpy.ndarray, Run]:
-    """C of a rung, in the emulator, which stops at a broken rule. Nothing around C has changed."""
-    a, b = problem.inputs()
-    everything = numpy.full(problem.m * problem.n + 2 * GUARD, 7, a.dtype)
-    c = everything[GUARD:-GUARD].reshape(problem.m, problem.n)
-    c[...] = numpy.nan
-    launch = plan(program, a, b, c)
-    run = (emulator or Emulator()).launch(
-        program.ptx,
-        program.kernel,
-        launch.grid,
-        launch.block,
-        shared_bytes=program.facts.shared_bytes,
-        args=launch.args,
-    )
-    assert run.hazards == ()
-    assert (everything[:GUARD] == 7).all() and (everything[-GUARD:] == 7).all()
-    return c, run
-
-
-def exact(problem: Problem) -> numpy.ndarray:
-    """A·Bᵀ of whole numbers, rounded once."""
-    a, b = problem.inputs()
-    return (a.astype("float32") @ b.astype("float32").T).astype(a.dtype)
 
 
 # ---- right, at every edge -----------------------------------------------------------------------
@@ -91,8 +59,7 @@ def test_a_product_is_exact_at_every_edge_of_a_tile(kernel, rows):
     m, ks = around(facts.tile_m)[rows], depths(facts)
     for number, n in enumerate(around(facts.tile_n)):
         problem = Problem(m, n, ks[(number + rows) % len(ks)], distribution="integers", seed=n)
-        c, _ = multiplied(program, problem)
-        assert (c == exact(problem)).all(), problem
+        assert (multiplied(program, problem).c == exact(problem)).all(), problem
 
 
 @pytest.mark.parametrize(
@@ -105,15 +72,14 @@ def test_a_ring_of_any_length_goes_round(kernel, stages):
     for steps in range(1, 2 * stages + 3):
         k = steps * program.facts.tile_k - 8 * (steps % 2)
         problem = Problem(70, 20, k, distribution="integers", seed=steps)
-        c, _ = multiplied(program, problem)
-        assert (c == exact(problem)).all(), problem
+        assert (multiplied(program, problem).c == exact(problem)).all(), problem
 
 
 @every_rung
 def test_a_product_is_the_same_on_every_schedule(kernel):
     program = small(kernel, STAGES=3)
     problem = Problem(130, 35, 7 * program.facts.tile_k + 8)
-    found = [multiplied(program, problem, how)[0] for how in SCHEDULES]
+    found = [multiplied(program, problem, how).c for how in SCHEDULES]
     check(found[0], *problem.inputs())
     assert {c.tobytes() for c in found} == {found[0].tobytes()}
 
@@ -133,7 +99,7 @@ def test_every_rung_computes_the_same_bits():
 def test_other_tiles_of_one_warpgroup_are_right(kernel, tile):
     program = compile_kernel(kernel, TILE_M=tile[0], TILE_N=tile[1], STAGES=2)
     problem = Problem(200, 90, 328, distribution="integers")
-    assert (multiplied(program, problem)[0] == exact(problem)).all()
+    assert (multiplied(program, problem).c == exact(problem)).all()
 
 
 @pytest.mark.parametrize("raster", [0, 1, 2, 8])
@@ -142,7 +108,7 @@ def test_other_tiles_of_one_warpgroup_are_right(kernel, tile):
 def test_other_tiles_and_orders_of_two_warpgroups_are_right(kernel, tile, raster):
     program = compile_kernel(kernel, TILE_M=tile[0], TILE_N=tile[1], STAGES=2, RASTER=raster)
     problem = Problem(2 * tile[0] + 1, 2 * tile[1] + 1, 72, distribution="integers")
-    assert (multiplied(program, problem)[0] == exact(problem)).all()
+    assert (multiplied(program, problem).c == exact(problem)).all()
 
 
 # ---- bf16, from the same source -----------------------------------------------------------------
@@ -156,7 +122,7 @@ def test_a_product_in_bf16_is_exact_and_the_same_on_every_schedule(kernel):
     for m, n, k in product((1, facts.tile_m + 1), (facts.tile_n - 1, facts.tile_n), (8, 328)):
         problem = Problem(m, n, k, "bfloat16", "integers", seed=n)
         for how in SCHEDULES[:3]:
-            c, _ = multiplied(program, problem, how)
+            c = multiplied(program, problem, how).c
             assert c.tobytes() == exact(problem).tobytes(), problem
 
 
@@ -210,11 +176,7 @@ def test_a_step_issues_what_the_arithmetic_predicts(kernel):
     facts = program.facts
     steps, (rows, columns) = 5, (2, 3)
     problem = Problem(rows * facts.tile_m, columns * facts.tile_n, steps * facts.tile_k)
-    _, run = multiplied(program, problem)
-
-    def issued(start: str) -> int:
-        return sum(count for opcode, count in run.counts.items() if opcode.startswith(start))
-
+    issued = multiplied(program, problem).issued
     blocks = rows * columns
     assert issued("cp.async.bulk.tensor") == 2 * steps * blocks
     # Four warps for each 64 rows, four instructions along K.
@@ -285,13 +247,6 @@ def test_a_rung_fits_a_page(kernel):
     assert len((KERNELS / f"{kernel}.cu").read_text().splitlines()) <= 160
 
 
-def test_the_cases_launch_the_kernels_as_they_say():
-    for case in CASES:
-        if case.kernel in RINGS:
-            facts = case.compile().facts
-            assert (case.block, case.shared_bytes) == ((facts.threads, 1, 1), facts.shared_bytes)
-
-
 # ---- the parts they share -----------------------------------------------------------------------
 
 RASTER = """
@@ -347,26 +302,6 @@ def test_a_place_changes_parity_once_round(stages, first):
 
 # ---- with a Hopper GPU --------------------------------------------------------------------------
 
-LAUNCHES = 1000
-
-
-@pytest.fixture(scope="module")
-def gpu():
-    return find_hopper()
-
-
-def launched(gpu, program: Program, problem: Problem) -> numpy.ndarray:
-    """C of a rung on the GPU. Nothing around C has changed."""
-    import cupy
-
-    a, b = (gpu.array(matrix) for matrix in problem.inputs())
-    everything = cupy.full(problem.m * problem.n + 2 * GUARD, 0x7FFF, "uint16")  # NaN in both types
-    c = everything[GUARD:-GUARD].view(a.dtype).reshape(problem.m, problem.n)
-    gemm(program, a, b, c)
-    for guard in (everything[:GUARD], everything[-GUARD:]):
-        assert bool((guard == 0x7FFF).all())
-    return gpu.numpy(c)
-
 
 @pytest.mark.hopper
 @pytest.mark.parametrize("rows", range(5))
@@ -385,65 +320,24 @@ def test_a_gpu_is_exact_at_every_edge_of_a_tile(gpu, kernel, rows):
 def test_a_gpu_returns_the_emulators_bits(gpu, kernel):
     program = small(kernel)
     for shape in ((1, 1, 8), (64, 16, 64), (130, 35, 456), (200, 17, 1000)):
-        problem = Problem(*shape, seed=sum(shape))
-        assert (
-            launched(gpu, program, problem).tobytes() == multiplied(program, problem)[0].tobytes()
-        )
+        require_emulated_bits(gpu, program, Problem(*shape, seed=sum(shape)))
 
 
 @pytest.mark.hopper
 @pytest.mark.parametrize("size", [(1000, 1001, 1016), (2048, 2048, 2048)], ids=str)
 @every_rung
 def test_a_thousand_launches_return_the_same_bits(gpu, kernel, size):
-    import cupy
-
     a, b = (gpu.array(matrix) for matrix in Problem(*size).inputs())
     program = compile_kernel(kernel)
     first = gemm(program, a, b)
     check(first, a, b)
-    c = cupy.empty_like(first)
-    launch = plan(program, a, b, c)
-    differing = cupy.zeros((), "int64")
-    for _ in range(LAUNCHES):
-        c.fill(cupy.nan)
-        launch.run()
-        differing += (c.view("uint16") != first.view("uint16")).sum()
-    assert int(differing) == 0
+    require_same_bits_again(program, a, b, first)
 
 
 @pytest.mark.hopper
 @every_rung
 def test_two_streams_at_once_do_not_disturb_each_other(gpu, kernel):
-    import cupy
-
-    program = compile_kernel(kernel)
-    work = []
-    for seed in (1, 2):
-        a, b = (gpu.array(matrix) for matrix in Problem(777, 1030, 2056, seed=seed).inputs())
-        expected = gemm(program, a, b)
-        c = cupy.empty_like(expected)
-        stream = cupy.cuda.Stream(non_blocking=True)
-        work.append((plan(program, a, b, c), c, expected, stream))
-    gpu.synchronize()
-    wrong = [0, 0]
-    together = threading.Barrier(2)
-
-    def repeat(number: int) -> None:
-        launch, c, expected, stream = work[number]
-        with cupy.cuda.Device(0), stream:
-            together.wait()
-            for _ in range(50):
-                c.fill(cupy.nan)
-                launch.run()
-                wrong[number] += int((c.view("uint16") != expected.view("uint16")).sum())
-
-    threads = [threading.Thread(target=repeat, args=(number,)) for number in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=120)
-    assert not any(thread.is_alive() for thread in threads)
-    assert wrong == [0, 0]
+    require_streams_apart(gpu, compile_kernel(kernel), (777, 1030, 2056))
 
 
 @pytest.mark.hopper
@@ -456,8 +350,7 @@ def test_a_gpu_multiplies_bf16(gpu, kernel):
         assert check(gemm(program, a, b), a, b).ok
     problem = Problem(300, 390, 776, "bfloat16", "integers")
     assert launched(gpu, program, problem).tobytes() == exact(problem).tobytes()
-    tiny, problem = small(kernel, BF16=1), Problem(130, 35, 456, "bfloat16")
-    assert launched(gpu, tiny, problem).tobytes() == multiplied(tiny, problem)[0].tobytes()
+    require_emulated_bits(gpu, small(kernel, BF16=1), Problem(130, 35, 456, "bfloat16"))
 
 
 @pytest.mark.hopper

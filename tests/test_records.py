@@ -33,6 +33,7 @@ from hopper.errors import CompileError, HopperError, RecordError
 from hopper.experiments import experiments_of
 from hopper.gemm import Problem
 from hopper.mutants import mutations
+from hopper.paths import INCLUDE, KERNELS
 from hopper.plans import KernelPlan
 from hopper.processes import environment, run_group
 from hopper.records import HEADLINE, NoRecording
@@ -1058,13 +1059,30 @@ def test_another_compiler_than_the_pinned_one_is_reported(recorder, capsys, monk
     assert "requirements.txt pins 13.0.1" in capsys.readouterr().out
 
 
+def overridable(source: Path) -> set[str]:
+    """Macros that ``-D`` overrides: a default guarded by #ifndef, in a file or what it includes."""
+    text = source.read_text()
+    found = set(re.findall(r"^#ifndef (\w+)\n#define \1\b", text, re.MULTILINE))
+    headers = re.findall(r'^#include "([^"]+)"', text, re.MULTILINE)
+    return found.union(*(overridable(INCLUDE / header) for header in headers))
+
+
 def test_every_kernel_has_a_plan_whose_configurations_mean_something():
     for kernel, plan in recording.PLANS.items():
         assert HEADLINE in plan.problems or experiments.experiments_of(kernel)
-        for defines in plan.configurations:
-            program, reason = recording.compiled_or_refused(kernel, defines)
-            assert program if reason is None else "\n" not in reason
+        macros = overridable(KERNELS / f"{kernel}.cu")
+        for defines in (*plan.configurations, *(problem.defines for problem in plan.problems)):
+            assert defines.keys() <= macros, kernel
+        different = {frozenset(defines.items()) for defines in plan.configurations}
+        assert len(different) == len(plan.configurations), f"{kernel}: one of them twice"
+        assert len(set(plan.problems)) == len(plan.problems), f"{kernel}: one of them twice"
     assert sorted(recording.PLANS) == kernel_names()
+
+
+def test_a_macro_that_is_only_mentioned_or_of_another_kernel_is_not_overridable():
+    found = overridable(KERNELS / "v8_multicast.cu")
+    assert {"TILE_M", "BF16", "CLUSTER_SCOPE"} <= found
+    assert not {"THREADS", "CLUSTER", "STREAM", "TILE_MM"} & found
 
 
 def test_the_reason_of_a_refusal_is_one_line():

@@ -1,40 +1,133 @@
-"""compute-sanitizer finds nothing in a kernel of the book, and finds what is planted."""
+"""compute-sanitizer finds nothing in a kernel of the book, and finds what is planted.
 
+That launches are right and reach what they are for, the emulator says where no GPU is.
+"""
+
+import re
 import shutil
 import sys
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
+from rungs import exact, require_flags_lowered
+from sanitizer_target import BROKEN, SHAPES, Shape, broken, planned, problem_of
 
-from hopper import kernel_names
+from hopper import compile_kernel, kernel_names
+from hopper.emulator import Emulator, Run
+from hopper.emulator.backend import EmulatedGpu
+from hopper.facts import LaunchFacts
+from hopper.gemm import Launch
 from hopper.processes import environment, run_group
 
 TARGET = Path(__file__).with_name("sanitizer_target.py")
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 FOUND = 9
 
-pytestmark = pytest.mark.hopper
+every_tool = pytest.mark.parametrize("tool", TOOLS)
 
 
-def sanitize(tool: str, target: str) -> tuple[int, str]:
+# ---- what is launched ---------------------------------------------------------------------------
+
+
+def issued(run: Run, start: str) -> int:
+    return sum(n for opcode, n in run.counts.items() if opcode.startswith(start))
+
+
+@cache
+def emulated(kernel: str) -> list[tuple[Shape, LaunchFacts, int, Run]]:
+    """Every launch of a kernel, the facts it was launched by, its tiles, and its run."""
+    found = []
+    for shape in SHAPES[kernel]:
+        program = compile_kernel(kernel, **shape.defines)
+        facts, launch = program.facts, planned(program, shape, EmulatedGpu())
+        run = launch.run()
+        assert (launch.c == exact(problem_of(shape))).all() and run.hazards == (), shape
+        require_flags_lowered(launch)
+        tiles = -(-shape.m // facts.tile_m) * -(-shape.n // facts.tile_n)
+        found.append((shape, facts, tiles, run))
+    return found
+
+
+@pytest.mark.parametrize("kernel", SHAPES)
+def test_launches_are_right_and_reach_edges_of_tiles(kernel):
+    assert any(
+        shape.m % facts.tile_m and shape.n % facts.tile_n for shape, facts, _, _ in emulated(kernel)
+    )
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in SHAPES if kernel != "v6_fp16_acc"])
+def test_there_are_more_blocks_than_tiles_and_more_tiles_than_blocks(kernel):
+    left_over = [tiles - shape.blocks for shape, _, tiles, _ in emulated(kernel)]
+    assert min(left_over) < 0 < max(left_over)
+
+
+def test_both_configurations_of_stream_k_share_units_among_clusters():
+    wide, narrow, *_ = found = emulated("v9_stream_k")
+    sizes = [(facts.tile_m, facts.tile_n) for _, facts, _, _ in found]
+    assert sizes == 2 * [(256, 192), (128, 256)]
+    assert [tiles for _, _, tiles, _ in (wide, narrow)] == [2, 2], "one unit"
+    # Of a cluster that gives, two consumers in each of two blocks.
+    assert [issued(run, "st.release") for _, _, _, run in found] == [8, 8, 4, 4]
+    of_256 = [issued(run, "wgmma.mma_async.sync.aligned.m64n256") for _, _, _, run in found]
+    assert of_256[0] == 0 < of_256[2], "the rest of N"
+
+
+def ended(launch: Launch) -> tuple[Run, set[str]]:
+    """The run of a broken launch in the emulator, and the kinds of what it was told."""
+    run = replace(launch, backend=EmulatedGpu(Emulator(on_hazard="collect"))).run()
+    return run, {hazard.kind for hazard in run.hazards}
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind"),
+    [("memcheck", "global-out-of-bounds"), ("racecheck", "shared-race"), ("synccheck", "fault")],
+)
+def test_a_broken_kernel_has_the_fault_that_it_is_for(tool, kind):
+    assert ended(broken(tool, EmulatedGpu()))[1] == {kind}
+
+
+def test_a_flag_is_read_that_nobody_wrote():
+    """Arrays of the host have a value all the same, so that the emulator cannot see it."""
+    run, kinds = ended(broken("initcheck", EmulatedGpu()))
+    assert issued(run, "ld.acquire") > 0 == issued(run, "st.release")
+    assert kinds == set()
+
+
+# ---- with a Hopper GPU --------------------------------------------------------------------------
+
+
+def sanitize(tool: str, *target: str) -> tuple[int, str]:
     """Exit status and output of one run under a tool of compute-sanitizer."""
     assert shutil.which("compute-sanitizer"), "put the CUDA toolkit's bin folder on PATH"
     command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND)]
     done = run_group(
-        [*command, sys.executable, str(TARGET), target], timeout=240, environment=environment()
+        [*command, sys.executable, str(TARGET), *target], timeout=240, environment=environment()
     )
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.hopper
+@every_tool
 def test_the_tool_finds_a_planted_fault(tool):
-    status, output = sanitize(tool, tool)
+    status, output = sanitize(tool, "control", tool)
     assert status == FOUND, output
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.hopper
+@every_tool
+def test_the_tool_finds_a_fault_in_a_kernel_of_the_ladder(tool):
+    status, output = sanitize(tool, "broken", tool)
+    assert status == FOUND, output
+    reported = [line for line in output.splitlines() if line.startswith("=====")]
+    assert any(re.search(rf"\b{BROKEN[tool].kernel}\b", line) for line in reported), output
+
+
+@pytest.mark.hopper
+@every_tool
 @pytest.mark.parametrize("kernel", kernel_names())
 def test_a_kernel_is_clean(kernel, tool):
-    status, output = sanitize(tool, kernel)
+    status, output = sanitize(tool, "clean", kernel)
     assert status == 0, output
     assert "ERROR SUMMARY: 0 errors" in output or "RACECHECK SUMMARY: 0 hazards" in output, output

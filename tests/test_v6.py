@@ -6,50 +6,26 @@ beyond 2048; other sums are compared with the instruction's own arithmetic, step
 
 import numpy
 import pytest
+from rungs import (
+    SCHEDULES,
+    exact,
+    launched,
+    multiplied,
+    require_emulated_bits,
+    require_same_bits_again,
+)
 
-from hopper.backends import find_hopper
 from hopper.check import check, compare, reference_rows, tolerance
 from hopper.compile import compile_cuda, compile_kernel
 from hopper.emulator import Emulator
 from hopper.errors import CheckError, CompileError, ProblemError
 from hopper.experiments.fp16_sums import summed
-from hopper.gemm import Problem, gemm, plan
+from hopper.gemm import Problem, gemm
 from hopper.paths import KERNELS
 
 KERNEL = "v6_fp16_acc"
 SOURCE = (KERNELS / f"{KERNEL}.cu").read_text()
 SMALL = {"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 1}
-GUARD = 64  # elements on either side of C
-SCHEDULES = (
-    Emulator(),
-    Emulator(tma="eager", shared_skew=16),
-    *(Emulator(schedule="random", tma="random", seed=seed) for seed in (1, 2)),
-)
-
-
-def multiplied(program, problem: Problem, emulator: Emulator | None = None):
-    """C in the emulator, which stops at a broken rule, and the run. Nothing around C changes."""
-    a, b = problem.inputs()
-    everything = numpy.full(problem.m * problem.n + 2 * GUARD, 7, "float16")
-    c = everything[GUARD:-GUARD].reshape(problem.m, problem.n)
-    c[...] = numpy.nan
-    launch = plan(program, a, b, c)
-    run = (emulator or Emulator()).launch(
-        program.ptx,
-        KERNEL,
-        launch.grid,
-        launch.block,
-        shared_bytes=program.facts.shared_bytes,
-        args=launch.args,
-    )
-    assert run.hazards == ()
-    assert (everything[:GUARD] == 7).all() and (everything[-GUARD:] == 7).all()
-    return c, run
-
-
-def exact(problem: Problem) -> numpy.ndarray:
-    a, b = problem.inputs()
-    return (a.astype("float32") @ b.astype("float32").T).astype("float16")
 
 
 # ---- the kernel ---------------------------------------------------------------------------------
@@ -60,7 +36,7 @@ def test_a_product_is_exact_at_every_edge_of_a_tile(m):
     program = compile_kernel(KERNEL, **SMALL)
     for n, k in ((8, 8), (56, 64), (64, 72), (72, 128), (136, 312)):
         problem = Problem(m, n, k, distribution="integers", seed=n)
-        assert (multiplied(program, problem)[0] == exact(problem)).all(), problem
+        assert (multiplied(program, problem).c == exact(problem)).all(), problem
 
 
 @pytest.mark.parametrize(
@@ -78,7 +54,7 @@ def test_other_tiles_rings_and_orders_are_right(defines):
     for steps in (1, program.facts.stages, 2 * program.facts.stages + 1):
         k = steps * 64 - 8 * (steps % 2)
         problem = Problem(300, 136, k, distribution="integers", seed=steps)
-        assert (multiplied(program, problem)[0] == exact(problem)).all(), problem
+        assert (multiplied(program, problem).c == exact(problem)).all(), problem
 
 
 @pytest.mark.parametrize("defines", [SMALL, {}], ids=["two consumers", "four"])
@@ -88,8 +64,7 @@ def test_every_schedule_gives_the_bits_of_sums_in_fp16(defines):
     a, b = problem.inputs()
     expected = summed(a, b)
     for how in SCHEDULES:
-        c, _ = multiplied(program, problem, how)
-        assert c.tobytes() == expected.tobytes()
+        assert multiplied(program, problem, how).c.tobytes() == expected.tobytes()
     assert (expected != gemm(compile_kernel("v5_in_flight"), a, b)).any(), "not v5's arithmetic"
     check(expected, a, b, fp16_sums=True)
     assert not compare(expected, a, b).ok, "and not within the tolerance of fp32 sums"
@@ -97,30 +72,26 @@ def test_every_schedule_gives_the_bits_of_sums_in_fp16(defines):
 
 def test_consumers_store_in_turns():
     program = compile_kernel(KERNEL, TILE_N=64, STAGES=2)
-    _, run = multiplied(program, Problem(256, 64, 128), Emulator(schedule="random", seed=3))
-
-    def issued(start: str) -> int:
-        return sum(count for opcode, count in run.counts.items() if opcode.startswith(start))
-
-    consumers = 4
+    found = multiplied(program, Problem(256, 64, 128), Emulator(schedule="random", seed=3))
+    issued, trace, consumers = found.issued, found.run.trace, 4
     assert issued("cp.async.bulk.tensor.2d.global") == consumers  # a box each
     assert issued("stmatrix") == consumers * 4 * 64 // 16
     assert issued("bar.arrive") == consumers - 1
-    stores = [event for event in run.trace.of("tma.issue") if event.detail["what"] == "store"]
+    stores = [event for event in trace.of("tma.issue") if event.detail["what"] == "store"]
     assert [event.warp for event in stores] == [0, 4, 8, 12], "the first warp of each, in turns"
     assert len({event.detail["source"] for event in stores}) == 1, "of one buffer"
-    reads = run.trace.of("tma.read")
+    reads = trace.of("tma.read")
     assert all(read.step < store.step for read, store in zip(reads, stores[1:], strict=False))
 
 
 def test_what_the_registers_of_a_block_are_shared_out_as():
-    for defines, launched, kept, taken in (
+    for defines, registers, kept, taken in (
         ({}, 96, 32, 112),
         ({"TILE_M": 192}, 128, 32, 160),
         ({"TILE_M": 128}, 168, 32, 232),
     ):
         program = compile_kernel(KERNEL, **defines)
-        assert program.resources.registers == launched
+        assert program.resources.registers == registers
         found = [
             int(line.rstrip(";").split()[-1])
             for line in program.ptx.splitlines()
@@ -128,7 +99,7 @@ def test_what_the_registers_of_a_block_are_shared_out_as():
         ]
         assert found == [kept, taken]
         consumers = program.facts.threads // 128 - 1
-        assert consumers * taken + kept <= (consumers + 1) * launched
+        assert consumers * taken + kept <= (consumers + 1) * registers
 
 
 def test_the_facts_say_how_c_is_stored_and_summed():
@@ -276,19 +247,12 @@ def test_sums_that_stand_still_are_found():
 # ---- with a Hopper GPU --------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def gpu():
-    return find_hopper()
-
-
 @pytest.mark.hopper
 @pytest.mark.parametrize("defines", [SMALL, {}, {"TILE_M": 192, "STAGES": 2}], ids=str)
 def test_a_gpu_returns_the_emulators_bits(gpu, defines):
     program = compile_kernel(KERNEL, **defines)
     for shape in ((1, 8, 8), (64, 16, 64), (130, 72, 456), (300, 264, 1000)):
-        problem = Problem(*shape, seed=sum(shape))
-        c = gemm(program, *(gpu.array(matrix) for matrix in problem.inputs()))
-        assert gpu.numpy(c).tobytes() == multiplied(program, problem)[0].tobytes(), shape
+        require_emulated_bits(gpu, program, Problem(*shape, seed=sum(shape)))
 
 
 @pytest.mark.hopper
@@ -297,8 +261,7 @@ def test_a_gpu_is_exact_at_every_edge_of_a_tile(gpu):
     for m in (1, 255, 256, 257, 515):
         for n, k in ((8, 8), (248, 64), (256, 72), (264, 192), (520, 440)):
             problem = Problem(m, n, k, distribution="integers", seed=n)
-            c = gemm(program, *(gpu.array(matrix) for matrix in problem.inputs()))
-            assert (gpu.numpy(c) == exact(problem)).all(), problem
+            assert (launched(gpu, program, problem) == exact(problem)).all(), problem
 
 
 @pytest.mark.hopper
@@ -310,11 +273,4 @@ def test_a_thousand_launches_return_the_same_bits(gpu, size):
     program = compile_kernel(KERNEL)
     first = gemm(program, a, b)
     check(first, a, b, fp16_sums=True, peer=cupy.matmul(a, b.T))
-    c = cupy.empty_like(first)
-    launch = plan(program, a, b, c)
-    differing = cupy.zeros((), "int64")
-    for _ in range(1000):
-        c.fill(cupy.nan)
-        launch.run()
-        differing += (c.view("uint16") != first.view("uint16")).sum()
-    assert int(differing) == 0
+    require_same_bits_again(program, a, b, first)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import numpy
 
-from hopper.compile import Program, compile_cuda, kernel_names
+from hopper.compile import Program, compile_cuda
 from hopper.conformance import Tiled
 from hopper.emulator import Emulator, Run
 from hopper.emulator.hazard_inputs import Shape
@@ -296,32 +296,14 @@ def _mapped(tiled: Tiled, values: list) -> TensorMap:
     return TensorMap(array, tiled.box, tiled.swizzle, fill=tiled.fill, element=tiled.element)
 
 
-#: M, N, K of the ladder: whole tiles, four steps with a tail in K; edges with an odd N, whose rows
-#: do not begin at a multiple of 4 bytes; edges with an even one.
-LADDER_SHAPES = ((128, 128, 200), (131, 133, 136), (100, 90, 72))
+#: M, N, K: whole tiles, four steps with a tail in K; edges with an odd N, whose rows do not begin
+#: at a multiple of 4 bytes; edges with an even one.
+WHOLE_SHAPES = ((128, 128, 200), (131, 133, 136), (100, 90, 72))
 #: Of kernels with a ring: six steps, three times round two stages, with a tail in K; one step, and
 #: edges with an odd N; edges with an even one.
 RING_SHAPES = ((128, 16, 328), (131, 17, 40), (100, 10, 72))
 #: Of one that stores by TMA: six steps and two tiles along N; one step, and edges of both sides.
 TMA_STORE_SHAPES = ((128, 72, 328), (130, 64, 40), (70, 8, 72))
-#: Their configurations, the smallest tiles, so that a launch stays quick.
-RINGS = {
-    "v2_ring": {"TILE_M": 64, "TILE_N": 16, "STAGES": 2},
-    "v3_specialized": {"TILE_M": 64, "TILE_N": 16, "STAGES": 2},
-    "v4_two_consumers": {"TILE_M": 128, "TILE_N": 16, "STAGES": 2, "RASTER": 1},
-    "v5_in_flight": {"TILE_M": 128, "TILE_N": 16, "STAGES": 2, "RASTER": 1},
-    "v6_fp16_acc": {"TILE_M": 128, "TILE_N": 64, "STAGES": 2, "RASTER": 1},
-    "v7_persistent": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
-    "v8_multicast": {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "RASTER": 1},
-    "v9_stream_k": {
-        "TILE_M": 128,
-        "TILE_N": 128,
-        "STAGES": 2,
-        "RASTER": 1,
-        "SHARE_A": 0,
-        "HAND_OVER": 0,
-    },
-}
 #: And blocks, where these take several tiles. As many steps as stages, or one: then a stage that
 #: held an order gets the next one as soon as it is freed. Three: an odd number round the ring.
 PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), (100, 8, 72, 2))
@@ -330,11 +312,25 @@ PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), (100, 8, 72, 2))
 #: finishes a cut unit has a step more, and finds the gifts there: to spin on a flag in global
 #: memory costs the emulator most.
 STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (100, 264, 40, 2))
-SHAPES = {
-    "v6_fp16_acc": TMA_STORE_SHAPES,
-    "v7_persistent": PERSISTENT_SHAPES,
-    "v8_multicast": PERSISTENT_SHAPES,
-    "v9_stream_k": STREAM_SHAPES,
+
+
+def _tile(m: int, n: int, **others: int) -> dict[str, int]:
+    return {"TILE_M": m, "TILE_N": n, "STAGES": 2} | others
+
+
+#: Shapes and configuration of each version: where it has a ring, the smallest tile, so that a
+#: launch stays quick.
+LADDER: dict[str, tuple[tuple[tuple[int, ...], ...], dict[str, int]]] = {
+    "v0_mma_sync": (WHOLE_SHAPES, {}),
+    "v1_wgmma": (WHOLE_SHAPES, {}),
+    "v2_ring": (RING_SHAPES, _tile(64, 16)),
+    "v3_specialized": (RING_SHAPES, _tile(64, 16)),
+    "v4_two_consumers": (RING_SHAPES, _tile(128, 16, RASTER=1)),
+    "v5_in_flight": (RING_SHAPES, _tile(128, 16, RASTER=1)),
+    "v6_fp16_acc": (TMA_STORE_SHAPES, _tile(128, 64, RASTER=1)),
+    "v7_persistent": (PERSISTENT_SHAPES, _tile(128, 128, RASTER=1)),
+    "v8_multicast": (PERSISTENT_SHAPES, _tile(128, 128, RASTER=1)),
+    "v9_stream_k": (STREAM_SHAPES, _tile(128, 128, RASTER=1, SHARE_A=0, HAND_OVER=0)),
 }
 #: Twice through the unrolled loop and then its tail; a tail alone.
 CEILING_ROUNDS = (10, 1)
@@ -348,11 +344,9 @@ SUBJECTS: dict[str, Subject] = {
                 f"{name}.cu",
                 name,
                 tuple(partial(_product, shape) for shape in shapes),
-                RINGS.get(name, {}),
+                defines,
             )
-            for name in kernel_names()
-            if name.startswith("v")
-            for shapes in [SHAPES.get(name, RING_SHAPES if name in RINGS else LADDER_SHAPES)]
+            for name, (shapes, defines) in LADDER.items()
         ),
         Subject("one_wgmma", "one_wgmma.cu", "one_wgmma", (_one_wgmma,)),
         Subject("layout_copy", "layout_copy.cu", "layout_copy", (_layout_copy,)),
