@@ -73,14 +73,14 @@ AS_COMPILED = (
             Edit(
                 "descriptor_advance(a, i * WGMMA_M * TILE_K + kk)",
                 "descriptor_k_major_128b(\n"
-                "                                           ring[stage].tiles + (warpgroup * kBlocks + i) "
-                "* WGMMA_M * TILE_K + kk)",
+                "                                           ring[stage].tiles + "
+                "(warpgroup * kBlocks + i) * WGMMA_M * TILE_K + kk)",
                 "multiply.cuh",
             ),
             Edit(
                 "descriptor_advance(b, kk)",
-                "descriptor_k_major_128b(ring[stage].tiles + CONSUMERS * kBlocks * WGMMA_M * TILE_K "
-                "+ kk)",
+                "descriptor_k_major_128b(ring[stage].tiles + "
+                "CONSUMERS * kBlocks * WGMMA_M * TILE_K + kk)",
                 "multiply.cuh",
             ),
         ),
