@@ -4,6 +4,7 @@ from sphinx.application import Sphinx
 
 from extension import (
     access,
+    attempts,
     chapters,
     downloads,
     emulator,
@@ -30,6 +31,7 @@ PARTS = (
     emulator,
     error_index,
     folded,
+    attempts,
     ladder,
     status,
     tma_tables,

@@ -267,6 +267,24 @@ def diff(before: str, after: str, *, context: int = 3, folded: bool = False) -> 
     """
     (path_a, text_a), (path_b, text_b) = _read(before), _read(after)
     old, new = (_trimmed(_without_header(_code_lines(text))) for text in (text_a, text_b))
+    shown = _difference(old, new, context)
+    added = sum(line.mark == "+" for line in shown)
+    removed = sum(line.mark == "-" for line in shown)
+    title = f"{_shown(path_a)} → {_shown(path_b)}: {added} lines added, {removed} removed"
+    if not shown:
+        shown = [Line(None, "the code is the same", "gap")]
+    return Code(title, tuple(shown), folded=folded)
+
+
+def edited(title: str, before: str, after: str, *, context: int = 1) -> Code:
+    """What a change of one text changes in it, as `diff` shows it; folded on a page."""
+    return Code(
+        title, tuple(_difference(_code_lines(before), _code_lines(after), context)), folded=True
+    )
+
+
+def _difference(old: list[Line], new: list[Line], context: int) -> list[Line]:
+    """Changed lines with some around them; a gap between those that are apart."""
     matcher = difflib.SequenceMatcher(
         None, [line.text for line in old], [line.text for line in new], autojunk=False
     )
@@ -280,12 +298,7 @@ def diff(before: str, after: str, *, context: int = 3, folded: bool = False) -> 
                 continue
             shown += [Line(line.number, line.text, "-") for line in old[a0:a1]]
             shown += [Line(line.number, line.text, "+") for line in new[b0:b1]]
-    added = sum(line.mark == "+" for line in shown)
-    removed = sum(line.mark == "-" for line in shown)
-    title = f"{_shown(path_a)} → {_shown(path_b)}: {added} lines added, {removed} removed"
-    if not shown:
-        shown = [Line(None, "the code is the same", "gap")]
-    return Code(title, tuple(shown), folded=folded)
+    return shown
 
 
 def ptx(program: Program, pattern: str, *, context: int = 0, limit: int = 12) -> Code:

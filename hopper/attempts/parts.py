@@ -198,38 +198,29 @@ REMOVED = (
     ),
 )
 
-#: The headings of the ablation: shape -> base, each part alone, each part taken away, all of them.
-ABLATION: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
+#: Shape -> base, then each part with its attempts alone and away, and the attempt with all of them.
+ABLATION: dict[str, tuple[str, tuple[tuple[str, str, str], ...], str]] = {
     "256 × 192": (
         "wide-v7",
         (
-            "wide-stream-alone",
-            "wide-v8",
-            "wide-v7-turn",
-            "wide-v7-alternate",
-            "wide-v7-evict-first",
-            "wide-rest-alone",
-        ),
-        (
-            "wide-whole",
-            "wide-unshared",
-            "wide-no-turn",
-            "wide-forwards",
-            "wide-plain-stores",
-            "wide-no-rest",
+            ("stream-K", "wide-stream-alone", "wide-whole"),
+            ("sharing", "wide-v8", "wide-unshared"),
+            ("the turn", "wide-v7-turn", "wide-no-turn"),
+            ("alternating waves", "wide-v7-alternate", "wide-forwards"),
+            ("evict-first stores", "wide-v7-evict-first", "wide-plain-stores"),
+            ("tiles for the rest", "wide-rest-alone", "wide-no-rest"),
         ),
         "wide",
     ),
     "128 × 256": (
         "tall-v7",
         (
-            "tall-stream-alone",
-            "tall-v8",
-            "tall-v7-turn",
-            "tall-v7-alternate",
-            "tall-v7-evict-first",
+            ("stream-K", "tall-stream-alone", "tall-whole"),
+            ("sharing", "tall-v8", "tall-unshared"),
+            ("the turn", "tall-v7-turn", "tall-no-turn"),
+            ("alternating waves", "tall-v7-alternate", "tall-forwards"),
+            ("evict-first stores", "tall-v7-evict-first", "tall-plain-stores"),
         ),
-        ("tall-whole", "tall-unshared", "tall-no-turn", "tall-forwards", "tall-plain-stores"),
         "tall",
     ),
 }

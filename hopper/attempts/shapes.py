@@ -73,9 +73,9 @@ ALTERNATE_V7 = (
 
 #: What others are compared with.
 BASES = (
-    Attempt("wide", "v9 with tiles of 256 × 192, which share A", V9, WIDE),
-    Attempt("tall", "v9 with tiles of 128 × 256, which share B", V9, TALL),
-    Attempt("v5", "v5, tiles of 128 × 256", V5, TALL_TILE),
-    Attempt("v6", "v6, whose sums are fp16", V6, {"TILE_M": 256, "TILE_N": 256, "STAGES": 3}),
-    Attempt("wide-v7", "v7 with tiles of 256 × 192, without the turn", V7, WIDE_TILE | {"TURN": 0}),
+    Attempt("wide", "v9, 256 × 192", V9, WIDE),
+    Attempt("tall", "v9, 128 × 256", V9, TALL),
+    Attempt("v5", "v5, 128 × 256", V5, TALL_TILE),
+    Attempt("v6", "v6, 256 × 256", V6, {"TILE_M": 256, "TILE_N": 256, "STAGES": 3}),
+    Attempt("wide-v7", "v7, 256 × 192, no turn", V7, WIDE_TILE | {"TURN": 0}),
 )

@@ -47,11 +47,11 @@ IDENTITIES = "identities"
 
 def variants() -> list[str]:
     """Names of all attempts of the ablation, by shape: the base, parts alone, parts away, all."""
-    return [
-        name
-        for base, alone, away, whole in ABLATION.values()
-        for name in (base, *alone, *away, whole)
-    ]
+    found = []
+    for base, parts, whole in ABLATION.values():
+        alone, away = zip(*(names for _, *names in parts), strict=True)
+        found += [base, *alone, *away, whole]
+    return found
 
 
 def launch_variants(names: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ BETWEEN = {BURST: 16, SUSTAINED: 9}
 ROUNDS = 4
 #: Seconds for one row, and for all of them; a row that takes longer hangs.
 ROW_SECONDS = {BURST: 20, SUSTAINED: 40}
-ALL_SECONDS = {BURST: 215, SUSTAINED: 215}
+ALL_SECONDS = {BURST: 200, SUSTAINED: 200}
 #: How often the process is started again behind a row that ended it.
 RESTARTS = 4
 IDENTITY, REFUSED, STATE = "identity", "refused", "state"
