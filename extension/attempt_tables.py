@@ -28,6 +28,11 @@ def anchor(name: str) -> str:
     return f"attempt-{name}"
 
 
+def titled(attempt: Attempt) -> str:
+    """The title as HTML; a shape stays in one line."""
+    return escape(attempt.title).replace(" × ", "\u00a0×\u00a0")
+
+
 def signed(value: float, digits: int = 1) -> str:
     """'+0.3', '−1.2', '0.0': with a sign unless it is shown as zero."""
     text = f"{abs(value):.{digits}f}"
@@ -76,7 +81,7 @@ def overview(found: Mapping[str, Mapping[str, Outcome]], records: Mapping[str, R
             cells += _cells(found[mode].get(one.name))
         name = (
             f'<a href="#{anchor(one.name)}">{number_of(one.name)}.</a> '
-            f'<span class="wb-title">{escape(one.title)}</span>'
+            f'<span class="wb-title">{titled(one)}</span>'
         )
         body.append(f'<tr><th scope="row">{name}</th>{"".join(cells)}</tr>')
     return _scrolled(
@@ -88,7 +93,7 @@ def _against(one: Attempt) -> str:
     """A base by its title; another attempt by its number."""
     base = EVERY[one.against]
     if base.base:
-        return escape(base.title)
+        return titled(base)
     return f'<a href="#{anchor(base.name)}">{number_of(base.name)}.</a>'
 
 

@@ -1,4 +1,4 @@
-"""The page of attempts: `{attempts} count`, `table`, `ablation`, `best`, and `group HEADING`.
+"""The page of attempts: `{attempts} count`, `bases`, `table`, `ablation`, `best`, `group HEADING`.
 
 Predictions come from `hopper.attempts`, outcomes from recordings; whether an attempt still is what
 was timed, the build finds out by compiling it.
@@ -21,11 +21,12 @@ from extension.attempt_tables import (
     percent,
     plus_minus,
     signed,
+    titled,
 )
 from extension.freshness import note_computed
 from hopper import show
-from hopper.attempts import ATTEMPTS, BURST, EVERY, SUSTAINED, Attempt, number_of, texts
-from hopper.attempts.best import best
+from hopper.attempts import ATTEMPTS, BASES, BURST, EVERY, SUSTAINED, Attempt, number_of, texts
+from hopper.attempts.best import Best, best
 from hopper.attempts.counted import counted
 from hopper.attempts.outcome import (
     AS_PREDICTED,
@@ -53,7 +54,13 @@ class AttemptsPart(SphinxDirective):
         """The part, as HTML."""
         note_computed(self.env, self.env.docname)
         name, _, heading = self.arguments[0].partition(" ")
-        parts = {"count": count, "table": table, "ablation": ablation, "best": best_ratios}
+        parts = {
+            "count": count,
+            "bases": bases,
+            "table": table,
+            "ablation": ablation,
+            "best": best_ratios,
+        }
         if name == "group" and heading in groups():
             made = group(heading)
         elif name in parts and not heading:
@@ -104,6 +111,24 @@ def count() -> str:
     return f"<p>{escape(' '.join(told))}</p>"
 
 
+def bases() -> str:
+    """What attempts are compared with: macros, and how fast."""
+    lines = []
+    for one in BASES:
+        macros = " ".join(f"-D{name}={value}" for name, value in one.defines.items())
+        told = [
+            f"{percent(record.timed[one.name].ratio)} of cuBLAS {mode}, "
+            f"{len(record.timed[one.name].ratios)} timings"
+            for mode, record in records().items()
+            if one.name in record.timed
+        ]
+        lines.append(
+            f"<li><strong>{titled(one)}</strong>: <code>{one.kernel} {macros}</code>; "
+            f"{'; '.join(told) or NOT_RECORDED}.</li>"
+        )
+    return f"<ul>{''.join(lines)}</ul>"
+
+
 def table() -> str:
     """All attempts in one table."""
     return overview(found(), records())
@@ -126,10 +151,18 @@ def best_ratios() -> str:
             continue
         reached = "reached" if top.ratio >= TARGETS[mode] else "not reached"
         lines.append(
-            f"<li><strong>{mode}: {top.ratio:.3f} of cuBLAS</strong>, {escape(top.what)} "
+            f"<li><strong>{mode}: {top.ratio:.3f} of cuBLAS</strong>, {best_name(top)} "
             f"({escape(top.label)}). {target}: {reached}.</li>"
         )
     return f"<ul>{''.join(lines)}</ul>"
+
+
+def best_name(top: Best) -> str:
+    """What was best: v9 as written, a base, or an attempt with its number."""
+    if not top.name:
+        return "v9 as written"
+    one = EVERY[top.name]
+    return titled(one) if one.base else f"attempt {number_of(top.name)}: {_link(one)}"
 
 
 def group(heading: str) -> str:
@@ -146,7 +179,7 @@ def one_attempt(attempt: Attempt, known: dict[str, dict[str, Outcome]]) -> str:
     taught = f'<p class="wb-attempt-lesson">{escape(" ".join(lessons))}</p>' if lessons else ""
     return (
         f'<section class="wb-attempt" id="{anchor(attempt.name)}">'
-        f"<h4>{number_of(attempt.name)}. {escape(attempt.title)}"
+        f"<h4>{number_of(attempt.name)}. {titled(attempt)}"
         f'<a class="headerlink" href="#{anchor(attempt.name)}" '
         f'title="Link to this heading">#</a></h4>'
         f"<p>{escape(attempt.why)}</p>"
@@ -158,7 +191,7 @@ def one_attempt(attempt: Attempt, known: dict[str, dict[str, Outcome]]) -> str:
 def _outcome_line(one: Outcome) -> str:
     said = f"predicted {interval(one.prediction)}; "
     if one.verdict == NOT_TIMED:
-        said += f"refused: {one.reason}"
+        said += f"refused: {one.reason.partition('; ')[0]}"
     elif math.isnan(one.change):
         said += one.verdict
     else:
@@ -192,7 +225,7 @@ def _changes(attempt: Attempt) -> str:
 
 
 def _link(attempt: Attempt) -> str:
-    title = escape(attempt.title)
+    title = titled(attempt)
     return title if attempt.base else f'<a href="#{anchor(attempt.name)}">{title}</a>'
 
 

@@ -14,10 +14,13 @@ from hopper.records import HEADLINE, NoRecording
 
 @dataclass(frozen=True)
 class Best:
-    """A ratio of speeds, above 1 faster than cuBLAS; of what; and which recording."""
+    """A ratio of speeds, above 1 faster than cuBLAS, and which recording.
+
+    ``name``: of the attempt or base; empty for v9 as written.
+    """
 
     ratio: float
-    what: str
+    name: str
     label: str
 
 
@@ -27,14 +30,14 @@ def best(record: Recorded) -> Best | None:
     Raises RecordError for a damaged record.
     """
     found = [
-        Best(timed.ratio, EVERY[name].title, record.label)
+        Best(timed.ratio, name, record.label)
         for name, timed in record.timed.items()
         if EVERY[name].kernel != V6  # another arithmetic
     ]
     try:
         own = recorded_timing(V9, HEADLINE, mode=record.mode)
         if not math.isnan(own.ratio):
-            found.append(Best(own.ratio, "v9 as written", own.label))
+            found.append(Best(own.ratio, "", own.label))
     except NoRecording:
         pass
     return max(found, key=lambda one: one.ratio, default=None)

@@ -115,7 +115,7 @@ AT_BARRIERS = (
         (
             Edit(
                 "step == steps - 1) named_barrier_arrive(1, 256);",
-                "step == max(steps - 2, 0)) named_barrier_arrive(1, 256);",
+                "step == steps - (steps > kTurn ? 2 : 1)) named_barrier_arrive(1, 256);",
                 "multiply.cuh",
             ),
         ),
