@@ -546,7 +546,7 @@ class _Block:
     spin_mhz: float | None
 
 
-def _sustained(clocks: Clocks, run, peer, estimate: Estimate, rounds: int) -> Timed:
+def _sustained(clocks: Clocks, run, peer, estimate: Estimate, rounds: int = ROUNDS) -> Timed:
     fastest = min(estimate.own_ms, estimate.peer_ms)
     if fastest < SUSTAINED_LEAST_MS:
         raise ProblemError(
