@@ -152,9 +152,17 @@ def best_ratios() -> str:
         reached = "reached" if top.ratio >= TARGETS[mode] else "not reached"
         lines.append(
             f"<li><strong>{mode}: {top.ratio:.3f} of cuBLAS</strong>, {best_name(top)} "
-            f"({escape(top.label)}). {target}: {reached}.</li>"
+            f"({escape(top.label)}){_beside(top, records()[mode])}. {target}: {reached}.</li>"
         )
     return f"<ul>{''.join(lines)}</ul>"
+
+
+def _beside(top: Best, record: Recorded) -> str:
+    """What the best attempt is compared with, and its ratio: the best of many is partly luck."""
+    base = EVERY[top.name].against if top.name else ""
+    if base not in record.timed:
+        return ""
+    return f"; {titled(EVERY[base])}, which it is compared with, has {record.timed[base].ratio:.3f}"
 
 
 def best_name(top: Best) -> str:
