@@ -17,8 +17,9 @@ from hopper.attempts.model import (
     texts,
 )
 from hopper.attempts.parts import ABLATION, REMOVED
-from hopper.attempts.schedule import IN_ORDER, SHARED_OUT, SIZED
+from hopper.attempts.schedule import IN_ORDER, SHARED_OUT
 from hopper.attempts.shapes import BASES
+from hopper.attempts.sizes import SIZED
 from hopper.attempts.waiting import AT_BARRIERS
 from hopper.errors import HopperError
 

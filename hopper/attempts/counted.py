@@ -33,9 +33,8 @@ QUANTITIES: dict[str, Quantity] = {
     "hits": Quantity("L2 hits", "%", 1),
     "read": Quantity("DRAM read", "GB", 2),
     "written": Quantity("DRAM written", "GB", 2),
-    "operands": Quantity("wgmma reads of shared memory", "a cycle", 3),
-    "loads": Quantity("other reads", "a cycle", 3),
-    "stores": Quantity("writes", "a cycle", 3),
+    "bank_reads": Quantity("bank reads", "a cycle", 3),
+    "bank_writes": Quantity("bank writes", "a cycle", 3),
     "conflicts": Quantity("bank conflicts", "thousands", 0),
 }
 
@@ -65,9 +64,8 @@ def made(counters: Mapping[str, float], sms: int) -> dict[str, float]:
         "hits": counters["l2_hit_rate"],
         "read": counters["dram_read"] / 1e9,
         "written": counters["dram_write"] / 1e9,
-        "operands": counters["wgmma_wavefronts"] / turns,
-        "loads": counters["shared_load_wavefronts"] / turns,
-        "stores": counters["shared_store_wavefronts"] / turns,
+        "bank_reads": (counters["wgmma_wavefronts"] + counters["shared_load_wavefronts"]) / turns,
+        "bank_writes": counters["shared_store_wavefronts"] / turns,
         "conflicts": counters["bank_conflicts"] / 1e3,
     }
 

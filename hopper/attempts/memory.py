@@ -1,6 +1,6 @@
 """Attempts on what is asked of L2 and of memory, and when."""
 
-from hopper.attempts.model import SUSTAINED, Attempt, Edit, Lesson, Prediction
+from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
 from hopper.attempts.shapes import MORE_ROOM, ROOM_NOTE, TALL, V9, WIDE
 
 MEMORY = "L2 and memory"
@@ -77,11 +77,9 @@ def _multicast_loads(policy: str) -> tuple[Edit, ...]:
 
 
 _FETCHED = Lesson(
-    "In a burst the fetch ahead hides a little of what memory takes. It is also one request more "
-    "for each slice, and those cost energy.",
-    -3,
-    -0.3,
-    SUSTAINED,
+    "The ring covers what memory takes. What the fetch ahead adds is a second request for every "
+    "slice, and L2 answers both.",
+    high=-0.2,
 )
 
 AT_L2 = (
@@ -108,6 +106,7 @@ AT_L2 = (
         against="wide",
         burst=Prediction(0.2, 0.6),
         why="The same, with twice the time.",
+        lessons=(_FETCHED,),
         group=MEMORY,
     ),
     Attempt(
@@ -141,6 +140,7 @@ AT_L2 = (
         against="tall",
         burst=Prediction(0, 0.4),
         why="The same; a fourth stage covers part of it already.",
+        lessons=(_FETCHED,),
         group=MEMORY,
     ),
     Attempt(

@@ -124,11 +124,17 @@ def verdict(change: float, noise: float, predicted: Prediction) -> str:
 
 
 def true_lessons(lessons: Sequence[Lesson], mode: str, change: float, noise: float) -> list[str]:
-    """The lessons that hold for a measured change in a mode, within its noise."""
+    """The lessons that hold for a measured change in a mode.
+
+    One that speaks of an effect, because its interval leaves out zero, needs more than noise.
+    """
     return [
         one.text
         for one in lessons
-        if not one.refused and one.mode == mode and one.low - noise <= change <= one.high + noise
+        if not one.refused
+        and one.mode == mode
+        and one.low <= change <= one.high
+        and (one.low <= 0 <= one.high or abs(change) > noise)
     ]
 
 

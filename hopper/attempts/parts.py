@@ -60,7 +60,7 @@ REMOVED = (
         lessons=(
             Lesson(
                 "Multicast is worth its trouble in joules rather than in waiting.",
-                high=-0.8,
+                high=-0.5,
                 mode=SUSTAINED,
             ),
         ),
@@ -106,7 +106,7 @@ REMOVED = (
         against="tall",
         burst=Prediction(-1.2, -0.8),
         why="The same argument; tiles are smaller, so there are more ends.",
-        lessons=(Lesson("Somebody should multiply while the other one packs.", high=-0.4),),
+        lessons=(Lesson("Somebody should multiply while the other one packs.", high=-0.3),),
         group=WITHOUT,
     ),
     Attempt(
@@ -143,6 +143,11 @@ REMOVED = (
         sustained=Prediction(-0.4, -0.2),
         why="C is written once and never read. Without evict_first it takes room in L2 that A and "
         "B could use.",
+        lessons=(
+            Lesson(
+                "What A and B need at one time fits into L2 beside C, hint or no hint.", -0.15, 0.15
+            ),
+        ),
         group=WITHOUT,
     ),
     Attempt(
@@ -154,6 +159,11 @@ REMOVED = (
         against="tall",
         burst=Prediction(-0.4, -0.2),
         why="The same.",
+        lessons=(
+            Lesson(
+                "What A and B need at one time fits into L2 beside C, hint or no hint.", -0.15, 0.15
+            ),
+        ),
         group=WITHOUT,
     ),
     Attempt(
