@@ -43,6 +43,7 @@ _LOOK = 2000  # steps between two looks for lanes that spin while others of thei
 _LAPS = 200  # loops that they may be ahead
 _ASTRAY = 1 / 16  # how often the random schedule lets lanes of a warp go before those behind them
 _CRUMBS = 1 / 2000  # how often starved warps go although others could
+_SPINS = 20  # loops without a wait after which a warp counts as one that only spins
 
 U = TypeVar("U")
 
@@ -111,6 +112,7 @@ class Machine:
         self.acting: Lanes | None = None
         self._living = int(self.alive.sum())
         self._turn = numpy.zeros(count // WARP, numpy.int64)
+        self._waited = self._turn.copy()  # as ``_turn`` was at a warp's last wait
         self._laps = numpy.zeros(count, numpy.int64)
         self._starved = self.lane[:0]
         self._look = _LOOK
@@ -219,6 +221,8 @@ class Machine:
         self.running[lanes] = False
         self._wait[lanes] = wait
         self._parked.setdefault(wait.key, []).append(self.lane[lanes])
+        warps = self.lane[lanes] // WARP
+        self._waited[warps] = self._turn[warps]
         self._tell("warp.wait", self._standing(self.lane[lanes]), on=wait.key)
 
     def wake(self, key: Hashable, *, advance: bool = False) -> None:
@@ -378,14 +382,24 @@ class Machine:
 
         Seeds go through them in order, warpgroups first, where a block has several.
         """
-        groups, warps = self.block_lanes // WARPGROUP, -(-self.launch.threads // WARP)
-        of_block = numpy.arange(self.block_lanes // WARP)
-        choice = self.launch.seed % (warps + (groups if groups > 1 else 0))
-        if groups > 1 and choice < groups:
-            mine = of_block * WARP // WARPGROUP == choice
+        warpgroups, warps = self.block_lanes // WARPGROUP, -(-self.launch.threads // WARP)
+        if warpgroups == 1:
+            warpgroups = 0
+        choice = self.launch.seed % (warpgroups + warps)
+        warp = numpy.arange(self.block_lanes // WARP)
+        if choice < warpgroups:
+            mine = warp * WARP // WARPGROUP == choice
         else:
-            mine = of_block == choice - (groups if groups > 1 else 0)
+            mine = warp == choice - warpgroups
         return numpy.tile(mine, len(self.blocks))
+
+    def _without_the_last(self, warps: numpy.ndarray) -> numpy.ndarray:
+        """Without the starved: but for a crumb, while another of these warps does not just spin."""
+        last = self._last[warps]
+        others = warps[~last]
+        if not last.any() or (self._turn[others] - self._waited[others] > _SPINS).all():
+            return warps
+        return warps[last] if self._random.random() < _CRUMBS else others
 
     def _ready(self) -> numpy.ndarray:
         """Warps of which a lane could go on."""
@@ -399,9 +413,7 @@ class Machine:
         if not warps.size:
             return None
         if self._last is not None:
-            last = self._last[warps]
-            if last.any() and not last.all():
-                warps = warps[last if self._random.random() < _CRUMBS else ~last]
+            warps = self._without_the_last(warps)
         if self.steps >= self._look:
             self._find_starved(numpy.where(self.running, self.pc, _NEVER))
         warp = int(warps[self._random.randrange(warps.size)])
