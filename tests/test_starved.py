@@ -1,7 +1,7 @@
 """The ladder where some warps hardly run: nobody may get ahead of them by more than is allowed.
 
-A warp may stand still for as long as the hardware likes. Who goes on without it meets it at a barrier,
-or waits for what only it releases: there must be enough of that in pieces of work of any length.
+A warp may stand still for as long as the hardware likes. Who goes on without it must come to wait
+for it in time: at a barrier, or for what only it releases, in pieces of work of any length.
 """
 
 import pytest
@@ -66,8 +66,8 @@ def test_a_shorter_turn_needs_its_steps_too(turn):
         require_exact(program, problem, SECOND_CONSUMER, blocks=1)
 
 
-#: M and K of products of v9, clusters, and the steps of each cluster's pieces: two short ones, a long
-#: one in front of a short one, and behind.
+#: M and K of products of v9, clusters, and the steps of each cluster's pieces: two short ones, a
+#: long one in front of a short one, and behind.
 SHARES = [
     (512, 384, 3, [[4], [2, 2], [4]]),
     (768, 320, 2, [[5, 2], [5, 3]]),
@@ -75,7 +75,7 @@ SHARES = [
 ]
 
 
-@pytest.mark.parametrize(("m", "k", "clusters", "lengths"), SHARES, ids=[str(s[3]) for s in SHARES])
+@pytest.mark.parametrize(("m", "k", "clusters", "lengths"), SHARES, ids=str)
 def test_shares_of_short_pieces_are_summed(m, k, clusters, lengths):
     tiling = Tiling(128, 128, share_a=False)
     plan = plan_stream_k(m, 128, k, clusters, tiling, hand_over=0)
