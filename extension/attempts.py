@@ -73,6 +73,10 @@ class AttemptsPart(SphinxDirective):
         return [nodes.raw("", made, format="html")]
 
 
+def _timings(count: int) -> str:
+    return "one timing" if count == 1 else f"{count} timings"
+
+
 def records() -> dict[str, Recorded]:
     """The record of each mode."""
     return {mode: recorded(mode, refusals()) for mode in MODES}
@@ -118,7 +122,7 @@ def bases() -> str:
         macros = " ".join(f"-D{name}={value}" for name, value in one.defines.items())
         told = [
             f"{percent(record.timed[one.name].ratio)} of cuBLAS {mode}, "
-            f"{len(record.timed[one.name].ratios)} timings"
+            + _timings(len(record.timed[one.name].ratios))
             for mode, record in records().items()
             if one.name in record.timed
         ]

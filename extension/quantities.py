@@ -41,9 +41,14 @@ def format_number(value: float | int | str) -> str:
 
 
 def format_quantity(value: float | int | str, unit: str) -> str:
-    """The number and its unit, kept together on one line."""
+    """The number and its unit, kept together on one line.
+
+    Percent from 100 on keep a digit more: 103.2% and 103.5% of cuBLAS are not the same.
+    """
     if not unit:
         return format_number(value)
+    if unit == "%" and isinstance(value, float) and 99.95 <= abs(value) < 1000:
+        return f"{value:.1f}%".replace("-", MINUS)
     gap = "" if unit in ATTACHED_UNITS else NO_BREAK_SPACE
     return format_number(value) + gap + unit.replace(" ", NO_BREAK_SPACE)
 

@@ -32,6 +32,7 @@ from hopper.stream_k import (
 KERNEL = "v9_stream_k"
 PAGE = (ROOT / "chapters" / f"{KERNEL}.md").read_text(encoding="utf-8")
 SMALL = Tiling(128, 128)
+PAIRS_OF_256 = Tiling(128, 256, share_a=False)  # of the page's small example
 
 plans = st.builds(
     plan_stream_k,
@@ -39,7 +40,7 @@ plans = st.builds(
     n=st.integers(1, 1000).map(lambda n: 8 * n),
     k=st.integers(1, 700).map(lambda k: 8 * k),
     clusters=st.integers(1, 70),
-    tiling=st.sampled_from([Tiling(), Tiling(128, 256, share_a=False), SMALL]),
+    tiling=st.sampled_from([Tiling(), PAIRS_OF_256, SMALL]),
     stream=st.booleans(),
     alternate=st.booleans(),
     hand_over=st.sampled_from([0, HAND_OVER]),
@@ -180,7 +181,7 @@ def test_tiles_that_there_are_not_are_refused(tile, words):
 
 
 def test_a_plan_that_cannot_go_on_is_refused():
-    plan = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
+    plan = plan_stream_k(1024, 1024, 2048, 6, PAIRS_OF_256, hand_over=0)
     with pytest.raises(ProblemError, match="at least one cluster"):
         run_plan(plan, resident=0)
     with pytest.raises(ProblemError, match="at least one tile"):
@@ -292,12 +293,12 @@ def test_what_the_page_says_of_8192():
     assert waves(8192, 8192, 256, 384, 66).whole == 11
     assert "in place of less than {math}`10.4`" in PAGE
     assert 8192 * 8192 / (256 * 384) / 66 < 10.4
-    small = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
+    small = plan_stream_k(1024, 1024, 2048, 6, PAIRS_OF_256, hand_over=0)
     assert len(small.units) == 16 and len(small.units) - small.whole == 4
 
 
 def test_from_the_front_somebody_waits_and_from_the_back_nobody():
-    small = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
+    small = plan_stream_k(1024, 1024, 2048, 6, PAIRS_OF_256, hand_over=0)
 
     def waiting(lines):
         return [one.piece.cluster for line in lines for one in line if one.done > one.end]
@@ -309,7 +310,7 @@ def test_from_the_front_somebody_waits_and_from_the_back_nobody():
 
 
 def test_figures_say_what_they_show_and_refuse_what_has_no_room():
-    small = plan_stream_k(1024, 1536, 2048, 6, hand_over=0)
+    small = plan_stream_k(1024, 1024, 2048, 6, PAIRS_OF_256, hand_over=0)
     assert "cut into 6 equal shares" in figures.stream_cut(small).alt
     for plan in (small, plan_stream_k(8192, 8192, 8192, 66)):
         drawn = figures.stream_clusters(plan)

@@ -129,7 +129,8 @@ def _tried(source: str, defines: dict[str, int]) -> str:
         wrong = _broken(program, steps, seed)
         if wrong:
             how = "" if seed is None else ", on another schedule"
-            return f"not yet: {steps} steps a tile{how}: {wrong}"
+            many = "one step" if steps == 1 else f"{steps} steps"
+            return f"not yet: {many} a tile{how}: {wrong}"
     return ""
 
 

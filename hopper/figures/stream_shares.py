@@ -78,7 +78,8 @@ def stream_cut(plan: Plan, *, title: str = "") -> Figure:
         sheet.line([(low, top - 6), (low, top + _ROW + 6)], stroke="ink", width=2)
     sheet.line([(WIDTH - MARGIN, top - 6), (WIDTH - MARGIN, top + _ROW + 6)], stroke="ink", width=2)
     top += _ROW + 34
-    top = _legend(sheet, top, ("whole", "gives", "adds"))
+    drawn = {kind_of(piece, plan) for piece in plan.every()} - {"wave"}
+    top = _legend(sheet, top, [kind for kind in KINDS if kind in drawn])
     count = len(plan.units) - plan.whole
     return sheet.figure(
         math.ceil(top + MARGIN - 8),
