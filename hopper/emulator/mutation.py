@@ -115,7 +115,8 @@ def try_all(names: list[str]) -> Trials:
     """Judge every mutant of subjects, on all cores."""
     tasks = [(name, n) for name in names for n in range(len(subject_mutants(name)[1]))]
     outcomes: dict[str, dict[int, Outcome]] = {name: {} for name in names}
-    with multiprocessing.Pool(os.cpu_count()) as pool:
+    # Workers are renewed: what launches leave behind adds up to gigabytes.
+    with multiprocessing.Pool(os.cpu_count(), maxtasksperchild=25) as pool:
         for name, number, outcome in pool.imap_unordered(_judge_numbered, tasks, chunksize=4):
             outcomes[name][number] = outcome
     tried = tuple(
