@@ -53,7 +53,7 @@ _MEANINGS = {
     "IGMMA": "wgmma on integers",
     "HMMA": "mma.sync: one warp's matrix multiply, operands in registers",
     "LDSM": "ldmatrix: shared memory to registers, laid out for mma.sync",
-    "STSM": "stmatrix: registers to shared memory, 8 × 8 matrices at a time",
+    "STSM": "stmatrix: 8 × 8 matrices from registers to shared memory",
     "UTMALDG": "cp.async.bulk.tensor: a TMA load from global to shared memory",
     "UTMASTG": "cp.async.bulk.tensor: a TMA store from shared to global memory",
     "SYNCS": "mbarrier: initialise, arrive, expect bytes, wait",
@@ -70,7 +70,6 @@ _MEANINGS = {
 _MEANINGS_IF_ASKED = {
     "I2F": "an integer becomes fp32",
     "F2FP": "two fp32 become fp16, packed into one register",
-    "STSM": "stmatrix: 8 × 8 matrices from registers to shared memory",
 }
 
 _STYLE = (
