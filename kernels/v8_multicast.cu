@@ -158,6 +158,12 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
   }
 
   setmaxnreg_inc<232>();  // 2 · 232 + 40 = 3 · 168
+  // [turn]
+  // At which step of a tile a consumer comes to the barrier of the turn; -1: no turn. Consumer 0 cannot
+  // come again before consumer 1 has come once: its next turn is in a step that is STAGES or more behind
+  // a tile's last one, and is loaded when that is released, which consumer 1 does behind its turn.
+  const int turn = steps < STAGES ? -1 : warpgroup == 0 ? steps - 1 : steps - TURN;
+  // [/turn]
   Place<STAGES> at{0};
   int tiles = 0;
 #pragma unroll 1
@@ -178,7 +184,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
       mbarrier_wait_parity(&barriers.full[stage], at.parity);
       const auto a = descriptor_k_major_128b(shared.ring[stage].a + warpgroup * ROWS * TILE_K);
       const auto b = descriptor_k_major_128b(shared.ring[stage].b);
-      if (TURN > 0 && warpgroup == 1 && step == max(steps - TURN, 0)) named_barrier_sync(1, 256);
+      if (TURN > 0 && warpgroup == 1 && step == turn) named_barrier_sync(1, 256);
       wgmma_fence();
 #pragma unroll
       for (int kk = 0; kk < TILE_K; kk += WGMMA_K) {
@@ -189,7 +195,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
         }
       }
       wgmma_commit_group();
-      if (TURN > 0 && warpgroup == 0 && step == steps - 1) named_barrier_arrive(1, 256);
+      if (TURN > 0 && warpgroup == 0 && step == turn) named_barrier_arrive(1, 256);
       wgmma_wait_group<1>();  // all groups but this one have retired
       if (step > 0) barriers.release(previous);  // in both blocks
       previous = stage;

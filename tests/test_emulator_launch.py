@@ -85,7 +85,7 @@ REFUSED = [
     ({"cluster": (16, 1, 1), "grid": (16, 1, 1)}, "16 blocks; a cluster has at most 8"),
     ({"shared_bytes": 227 * 1024 + 1}, r"the block uses 232449, and it has 232448 \(227 KB\)"),
     ({"shared_bytes": -1}, "shared_bytes=-1"),
-    ({"schedule": "fast"}, "schedule='fast': choose one of 'fixed', 'random'"),
+    ({"schedule": "fast"}, "schedule='fast': choose one of 'fixed', 'random', 'starved'"),
     ({"tma": "late"}, "tma='late': choose one of 'lazy', 'eager', 'random'"),
     ({"shared_skew": 8}, "shared_skew=8"),
 ]  # fmt: skip

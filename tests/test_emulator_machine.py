@@ -13,6 +13,7 @@ from hopper.emulator.trace import Trace
 
 FIXED = Emulator()
 RANDOM = [Emulator(schedule="random", seed=seed) for seed in range(4)]
+STARVED = [Emulator(schedule="starved", seed=seed) for seed in (0, 2, 3)]
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<8>;\n.reg .b32 %r<24>;\n.reg .b64 %rd<12>;\n"
 # %r0: thread of the grid; %rd0: its word of `out`; %rd1: `flag`.
@@ -69,7 +70,7 @@ def collatz(n: int) -> int:
     return steps
 
 
-@pytest.mark.parametrize("emulator", [FIXED, *RANDOM])
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM, *STARVED])
 def test_every_lane_goes_its_own_way(emulator):
     out, found = run(COLLATZ, emulator, blocks=3, threads=40)
     assert out.tolist() == [collatz(n + 1) for n in range(120)]
@@ -106,9 +107,9 @@ def test_a_switch_of_many_ways_joins_in_one_place():
 
 
 @settings(max_examples=15)
-@given(st.integers(0, 2**40), st.integers(1, 100))
-def test_a_seed_fixes_everything(seed, threads):
-    emulator = Emulator(schedule="random", seed=seed)
+@given(st.sampled_from(("random", "starved")), st.integers(0, 2**40), st.integers(1, 100))
+def test_a_seed_fixes_everything(schedule, seed, threads):
+    emulator = Emulator(schedule=schedule, seed=seed)
     first, again = (run(COLLATZ, emulator, threads=threads) for _ in range(2))
     assert first[1].steps == again[1].steps
     numpy.testing.assert_array_equal(first[1].executed, again[1].executed)
@@ -136,7 +137,7 @@ SPIN = """
     END:"""
 
 
-@pytest.mark.parametrize("emulator", [FIXED, *RANDOM])
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM, *STARVED])
 @pytest.mark.parametrize("producer", [0, 40, 200])
 def test_who_spins_on_a_flag_starves_no_one(emulator, producer):
     """The producer is in the first warp, in another, in another block."""
@@ -162,7 +163,7 @@ CHAIN = """
     st.global.u32 [%rd0], %r3;"""
 
 
-@pytest.mark.parametrize("emulator", [FIXED, *RANDOM[:2]])
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM[:2], *STARVED])
 def test_blocks_that_wait_for_later_ones_are_resident_together(emulator):
     out, _ = run(CHAIN, emulator, blocks=8, threads=64)
     assert (out[: 7 * 64] == 1).all()
@@ -170,7 +171,7 @@ def test_blocks_that_wait_for_later_ones_are_resident_together(emulator):
 
 def test_a_flag_that_nobody_raises_is_a_step_limit():
     body = SPIN.format(producer=999)
-    for schedule in ("fixed", "random"):
+    for schedule in ("fixed", "random", "starved"):
         emulator = Emulator(schedule=schedule, step_limit=5000)
         with pytest.raises(StepLimit, match=r"stopped after 5000 steps.*the kernel spins"):
             run(body, emulator, threads=64)
@@ -180,6 +181,71 @@ def test_a_step_limit_says_who_waits_meanwhile():
     body = "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra SPIN;\nbar.sync 3, 64;\nSPIN:\nbra SPIN;"
     with pytest.raises(StepLimit, match="warp 1 .*barrier 3: 32 of 64 threads"):
         run(body, Emulator(step_limit=2000), threads=64)
+
+
+# ---- a schedule that starves some warps
+
+# Lane 0 of every warp takes a number, when its warp has worked for a while.
+NUMBERED = """
+    mov.u32 %r4, 0;
+    WORK:
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p3, %r4, {loops};
+    @%p3 bra WORK;
+    atom.global.add.u32 %r5, [%rd1], 1;
+    st.global.u32 [%rd0], %r5;"""
+
+
+def order(seed: int, blocks: int, warps: int, loops: int = 5) -> list[int]:
+    """Warps of a block, from who ended first to who ended last, of each block in turn."""
+    emulator = Emulator(schedule="starved", seed=seed)
+    out, _ = run(NUMBERED.format(loops=loops), emulator, blocks, 32 * warps)
+    ended = out.reshape(blocks, warps, 32).max(axis=2)
+    return [warp for _, warp in sorted((int(n), w) for one in ended for w, n in enumerate(one))]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_starved_warps_end_behind_all_others(seed):
+    """Two warpgroups, then eight warps; and then the first warpgroup again."""
+    choice = seed % 10
+    starved = range(4 * choice, 4 * choice + 4) if choice < 2 else (choice - 2,)
+    last = order(seed, blocks=3, warps=8)[-3 * len(starved) :]
+    assert sorted(last) == sorted(3 * [*starved])
+
+
+def test_a_block_of_one_warpgroup_has_a_starved_warp():
+    assert [order(seed, blocks=1, warps=3)[-1] for seed in range(4)] == [0, 1, 2, 0]
+
+
+def test_who_only_spins_does_not_keep_the_starved_from_going_on():
+    """Else a launch would last a thousand times as long."""
+    for producer, seed in ((0, 0), (40, 1), (100, 3)):  # in the warp that is starved
+        body = SPIN.format(producer=producer)
+        out, found = run(body, Emulator(schedule="starved", seed=seed), threads=128)
+        assert out[producer] == 7 and numpy.count_nonzero(out == 200) == 127
+        assert found.steps < 10_000
+
+
+@pytest.mark.parametrize("tma", ["lazy", "random"])
+def test_the_starved_wait_for_copies_too(tma):
+    """Warp 1 asks for a copy, and warp 0, which is starved, reads what has landed."""
+    body = """
+    {
+    .shared .align 16 .b8 box[32];
+    setp.ne.u32 %p1, %r0, 32;
+    @%p1 bra READ;
+    mov.u32 %r3, 1;
+    st.global.u32 [%rd1], %r3;
+    cp.async.ca.shared.global [box], [%rd1], 4;
+    bra END;
+    READ:
+    ld.shared.u32 %r4, [box];
+    st.global.u32 [%rd0], %r4;
+    END:
+    }"""
+    emulator = Emulator(schedule="starved", seed=0, tma=tma, on_hazard="ignore")
+    out, _ = run(body, emulator, threads=64)
+    assert (out[:32] == 1).all()
 
 
 # ---- when nobody can go on

@@ -637,6 +637,38 @@ def test_neighbouring_copies_of_four_bytes_are_no_race():
     assert "another thread's copy" in run("threadIdx.x / 2 * 2")[0].message
 
 
+MANY_COPIES = """extern "C" __global__ void copies(const unsigned* in, unsigned* out) {
+  __shared__ unsigned long long bars[40];
+  __shared__ __align__(16) unsigned tiles[40][4];
+  for (int i = 0; threadIdx.x == 0 && i < 40; ++i) {
+    unsigned bar = __cvta_generic_to_shared(&bars[i]), to = __cvta_generic_to_shared(tiles[i]);
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(bar) : "memory");
+    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 16;" :: "r"(bar) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], 16, [%2];" :: "r"(to), "l"(in), "r"(bar) : "memory");
+  }
+  __syncthreads();
+  for (int i = 0; i < 40; ++i) {
+    unsigned bar = __cvta_generic_to_shared(&bars[i]), done = 0;
+    while (!done)
+      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0;"
+                   " selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(bar) : "memory");
+    out[threadIdx.x] += tiles[i][threadIdx.x % 4];
+  }
+}"""
+
+
+@pytest.mark.parametrize("tma", ["lazy", "eager"])
+def test_there_may_be_any_number_of_mbarriers_under_way(tma):
+    """The watch's clocks have as many columns as they need, and grow in the middle of a copy."""
+    numbers, out = numpy.arange(4, dtype="u4"), numpy.zeros(32, "u4")
+    run = Emulator(on_hazard="collect", tma=tma).launch(
+        compile_cuda(MANY_COPIES, "copies").ptx, "copies", 1, 32, args=[numbers, out]
+    )
+    assert run.hazards == () and (out == numpy.arange(32) % 4 * 40).all()
+
+
 def test_what_can_follow_what():
     code = parse(kernel("if (threadIdx.x < 5) { __syncthreads(); sum = 3; return; }"), "quiet")
     barriers = [x.index for x in code.code if x.parts[0] in ("bar", "barrier")]

@@ -145,8 +145,8 @@ AT_BARRIERS = (
         WIDE,
         (
             Edit(
-                "step == steps - 1) named_barrier_arrive(1, 256);",
-                "step == steps - (steps > kTurn ? 2 : 1)) named_barrier_arrive(1, 256);",
+                "warpgroup == 0 ? steps - 1 :",
+                "warpgroup == 0 ? steps - 2 :",
                 "multiply.cuh",
             ),
         ),
@@ -164,7 +164,7 @@ AT_BARRIERS = (
         WIDE,
         (
             Edit(
-                "    if (kTurn > 0 && warpgroup == 0 && step == steps - 1) "
+                "    if (kTurn > 0 && warpgroup == 0 && step == turn) "
                 "named_barrier_arrive(1, 256);\n",
                 "",
                 "multiply.cuh",
@@ -172,7 +172,7 @@ AT_BARRIERS = (
             Edit(
                 "  wgmma_wait_group<0>();\n  barriers.release(previous);\n",
                 "  wgmma_wait_group<0>();\n  barriers.release(previous);\n"
-                "  if (kTurn > 0 && warpgroup == 0) named_barrier_arrive(1, 256);\n",
+                "  if (kTurn > 0 && warpgroup == 0 && turn >= 0) named_barrier_arrive(1, 256);\n",
                 "multiply.cuh",
             ),
         ),

@@ -75,12 +75,14 @@ class Emulator:
     """How to run.
 
     ``schedule``: "fixed" runs warps in step as far as they allow; "random" picks a warp and how far
-    it runs, by ``seed``. ``tma``: when asynchronous copies land, "lazy" (as late as possible),
-    "eager" (at once) or "random". ``shared_skew``: bytes by which dynamic shared memory starts
-    later, a multiple of 16: a kernel that needs more alignment than it asks for fails. A kernel is
-    right only if every choice gives the same result. ``step_limit``: stops a kernel that spins.
-    ``on_hazard``: a broken rule is raised ("raise"), gathered into ``Run.hazards`` ("collect"; also
-    one that ends the run), or not looked for ("ignore"). Warnings are gathered and never raised.
+    it runs, by ``seed``; "starved" is random too, but one warpgroup or one warp of every block,
+    which the seed picks, hardly runs unless all others wait. ``tma``: when asynchronous copies
+    land, "lazy" (as late as possible; the starved come still later), "eager" (at once) or "random".
+    ``shared_skew``: bytes by which dynamic shared memory starts later, a multiple of 16: a kernel
+    that needs more alignment than it asks for fails. A kernel is right only if every choice gives
+    the same result. ``step_limit``: stops a kernel that spins. ``on_hazard``: a broken rule is
+    raised ("raise"), gathered into ``Run.hazards`` ("collect"; also one that ends the run), or not
+    looked for ("ignore"). Warnings are gathered and never raised.
     """
 
     schedule: str = "fixed"

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_schedule,
         metavar="WARPS/COPIES",
         help="a schedule, in place of the launch file's; may be given more than once: "
-        "fixed or random, then lazy, eager or random",
+        "fixed, random or starved, then lazy, eager or random",
     )
     parser.add_argument(
         "--seeds", type=_count, metavar="N", help="runs of each random schedule, seeds 0 to N-1"

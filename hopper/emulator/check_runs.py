@@ -130,7 +130,7 @@ def trials_of(launch: LaunchFile, program: Program) -> tuple[Trial, ...]:
     found = []
     for schedule in launch.schedules:
         warps, copies = schedule.split("/")
-        seeds = launch.seeds if "random" in (warps, copies) else 1
+        seeds = launch.seeds if warps != "fixed" or copies == "random" else 1
         found += [Trial(warps, copies, seed, skew) for seed in range(seeds) for skew in skews]
     return tuple(found)
 

@@ -21,7 +21,7 @@ Dim = tuple[int, int, int]
 MAX_THREADS, MAX_BLOCK = 1024, (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_CLUSTER = 8  # portable limit; 16 needs an attribute that the book never sets
-SCHEDULES = ("fixed", "random")
+SCHEDULES = ("fixed", "random", "starved")
 TMA_MODES = ("lazy", "eager", "random")
 #: A map takes the place of the parameter's 128 bytes: this mark, then its number.
 MAP_MARK = b"TensorMap"

@@ -14,6 +14,8 @@ from typing import NoReturn
 
 import numpy
 
+from hopper.emulator.launch import SCHEDULES as WARPS
+from hopper.emulator.launch import TMA_MODES as COPIES
 from hopper.emulator.launch_values import (
     FILLS,
     SCALARS,
@@ -28,9 +30,8 @@ from hopper.errors import HopperError, ProblemError
 from hopper.tensormap import TensorMap
 
 FROM_FACTS = "from the launch facts"
+#: Any pair of WARPS and COPIES is a schedule; these are tried where a launch file names none.
 SCHEDULES = ("fixed/lazy", "random/random", "random/eager")
-#: What may stand for a run's warps and its copies; any pair of them is a schedule.
-WARPS, COPIES = ("fixed", "random"), ("lazy", "eager", "random")
 DEFAULT_SEEDS = 2
 DEFAULT_SKEWS = (0, 16)
 DEFAULT_STEP_LIMIT = 5_000_000

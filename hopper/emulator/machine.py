@@ -42,6 +42,8 @@ _PATIENCE = 4000  # picks that a lazy copy waits while threads spin
 _LOOK = 2000  # steps between two looks for lanes that spin while others of their warp starve
 _LAPS = 200  # loops that they may be ahead
 _ASTRAY = 1 / 16  # how often the random schedule lets lanes of a warp go before those behind them
+_CRUMBS = 1 / 2000  # how often starved warps go although others could
+_SPINS = 20  # loops without a wait after which a warp counts as one that only spins
 
 U = TypeVar("U")
 
@@ -110,6 +112,7 @@ class Machine:
         self.acting: Lanes | None = None
         self._living = int(self.alive.sum())
         self._turn = numpy.zeros(count // WARP, numpy.int64)
+        self._waited = self._turn.copy()  # as ``_turn`` was at a warp's last wait
         self._laps = numpy.zeros(count, numpy.int64)
         self._starved = self.lane[:0]
         self._look = _LOOK
@@ -121,6 +124,7 @@ class Machine:
         self._units: dict[type, object] = {}
         self._on_exit: list[Callable[[numpy.ndarray], None]] = []
         self._random = random.Random(launch.seed)
+        self._last = self._who_goes_last() if launch.schedule == "starved" else None
         self.watch = Watch(self, hazards) if hazards else None
         self._code = [self._operation(x) for x in self.kernel.code]
 
@@ -217,6 +221,8 @@ class Machine:
         self.running[lanes] = False
         self._wait[lanes] = wait
         self._parked.setdefault(wait.key, []).append(self.lane[lanes])
+        warps = self.lane[lanes] // WARP
+        self._waited[warps] = self._turn[warps]
         self._tell("warp.wait", self._standing(self.lane[lanes]), on=wait.key)
 
     def wake(self, key: Hashable, *, advance: bool = False) -> None:
@@ -365,19 +371,49 @@ class Machine:
         if self._queue and self._due():
             self._complete()
             return
-        picked = self._any_warp() if self.launch.schedule == "random" else self._all_in_step()
+        picked = self._all_in_step() if self.launch.schedule == "fixed" else self._any_warp()
         if picked:
             self._segment(*picked)
         else:
             self._nothing_runs()
 
-    def _any_warp(self) -> tuple[Lanes, int, int, int] | None:
-        """Lanes of one warp, where they are, where they meet others, and how far they go."""
+    def _who_goes_last(self) -> numpy.ndarray:
+        """Which warps are starved: one warpgroup or one warp of every block, by the seed.
+
+        Seeds go through them in order, warpgroups first, where a block has several.
+        """
+        warpgroups, warps = self.block_lanes // WARPGROUP, -(-self.launch.threads // WARP)
+        if warpgroups == 1:
+            warpgroups = 0
+        choice = self.launch.seed % (warpgroups + warps)
+        warp = numpy.arange(self.block_lanes // WARP)
+        if choice < warpgroups:
+            mine = warp * WARP // WARPGROUP == choice
+        else:
+            mine = warp == choice - warpgroups
+        return numpy.tile(mine, len(self.blocks))
+
+    def _without_the_last(self, warps: numpy.ndarray) -> numpy.ndarray:
+        """Without the starved: but for a crumb, while another of these warps does not just spin."""
+        last = self._last[warps]
+        others = warps[~last]
+        if not last.any() or (self._turn[others] - self._waited[others] > _SPINS).all():
+            return warps
+        return warps[last] if self._random.random() < _CRUMBS else others
+
+    def _ready(self) -> numpy.ndarray:
+        """Warps of which a lane could go on."""
         # Eight lanes are one word: to look at all of them costs little.
         runs = self.running.view(numpy.uint64).reshape(-1, WARP // 8).any(axis=1)
-        warps = numpy.flatnonzero(runs)
+        return numpy.flatnonzero(runs)
+
+    def _any_warp(self) -> tuple[Lanes, int, int, int] | None:
+        """Lanes of one warp, where they are, where they meet others, and how far they go."""
+        warps = self._ready()
         if not warps.size:
             return None
+        if self._last is not None:
+            warps = self._without_the_last(warps)
         if self.steps >= self._look:
             self._find_starved(numpy.where(self.running, self.pc, _NEVER))
         warp = int(warps[self._random.randrange(warps.size)])
@@ -446,6 +482,8 @@ class Machine:
         return int(mine[live & (laps == laps[live].min())].min())
 
     def _due(self) -> bool:
+        if self._last is not None and self._last[self._ready()].all():
+            return True  # the starved come after the copies, too
         if self.launch.tma == "random":
             return self._random.random() < 0.2
         return self._picks > _PATIENCE

@@ -19,7 +19,7 @@ from hopper.emulator.ptx import Instruction
 
 #: Largest count of arrivals, and of bytes either way (PTX ISA, "Contents of the mbarrier object").
 MAX_COUNT = (1 << 20) - 1
-# How often try_wait gives up although the phase runs, where the schedule is random.
+# How often try_wait gives up although the phase runs, where the schedule is not fixed.
 _GIVES_UP = 0.25
 
 # The object's 64 bits, which the ISA calls opaque. Where its fields lie, and that it counts upwards
@@ -84,7 +84,7 @@ class Mbarriers:
         # Parity of the phase that runs, -1 where no barrier is: an entry for each 8 bytes.
         self._parity = numpy.full(self._words.size, -1, numpy.int8)
         self._random = random.Random(machine.launch.seed)
-        self._gives_up = machine.launch.schedule == "random"
+        self._gives_up = machine.launch.schedule != "fixed"
 
     # ---- operations
 

@@ -237,7 +237,7 @@ def test_wait(machine: Machine, x: Instruction) -> Step:
 def try_wait(machine: Machine, x: Instruction) -> Step:
     """``mbarrier.try_wait.b64 p, [addr], state``: wait until the phase has completed.
 
-    Hardware gives up after a time, and so does the random schedule now and then. The hint how long
+    Hardware gives up after a time, and so do random schedules now and then. The hint how long
     to wait (last operand) has no effect.
     """
     barriers, places, parity, put = _waiting(machine, x, 3, 4)

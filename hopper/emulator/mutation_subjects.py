@@ -308,10 +308,10 @@ TMA_STORE_SHAPES = ((128, 72, 328), (130, 64, 40), (70, 8, 72))
 #: held an order gets the next one as soon as it is freed. Three: an odd number round the ring.
 PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), (100, 8, 72, 2))
 #: Where tiles are shared along K: a unit cut among three clusters, so that what two give goes
-#: through the same stages; among two, from the other stage on; whole units. The cluster that
-#: finishes a cut unit has a step more, and finds the gifts there: to spin on a flag in global
-#: memory costs the emulator most.
-STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (100, 264, 40, 2))
+#: through the same stages; among two, from the other stage on; whole units of one step, for which
+#: consumers take no turn, and of two. The cluster that finishes a cut unit has a step more, and
+#: finds the gifts there: to spin on a flag in global memory costs the emulator most.
+STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (100, 264, 40, 2), (100, 136, 72, 2))
 
 
 def _tile(m: int, n: int, **others: int) -> dict[str, int]:

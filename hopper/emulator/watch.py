@@ -359,8 +359,8 @@ class Watch:
         self.used(one, at)
         source, phase = ("mbarrier", barrier), self._phase_of(barrier) + 1
         cluster, row = divmod(lane, self.cluster_lanes)
-        known = self.clocks.known[cluster, row, self.clocks.column(cluster, source)]
-        if known < phase - 1:
+        column = self.clocks.column(cluster, source)  # first: it may widen ``known``
+        if self.clocks.known[cluster, row, column] < phase - 1:
             told = "a phase may complete before a copy that reports to its mbarrier has started"
             self._report_announced(barrier, told)
         self._under_way[barrier] = self._under_way.get(barrier, 0) + 1

@@ -24,10 +24,11 @@ class Tiles:
     """How a block takes its tiles, and what things take.
 
     ``steps`` a tile, ``stages`` of the ring; ``turn``: last steps of a tile that consumer 1 holds
-    back until consumer 0 has issued its last. ``product``: of one consumer in one step; ``load``:
-    from the release of a stage until the next tiles are in it; ``leave``: what a consumer does
-    behind its products. ``start``: 0 for a block that stays; else each tile has a block of its own,
-    which takes so long to start, when the last one has left, before it asks for its first tiles.
+    back until consumer 0 has issued its last, where a tile has ``stages`` steps or more.
+    ``product``: of one consumer in one step; ``load``: from the release of a stage until the next
+    tiles are in it; ``leave``: what a consumer does behind its products. ``start``: 0 for a block
+    that stays; else each tile has a block of its own, which takes so long to start, when the last
+    one has left, before it asks for its first tiles.
     """
 
     steps: int = 8
@@ -109,7 +110,9 @@ def run_tile_turns(way: Tiles, tiles: int) -> TileTurns:
     def held(consumer: int, step: int) -> float | None:
         """Until when a consumer holds a step back; None while it is not known."""
         tile, within = divmod(step, way.steps)
-        if not way.turn or consumer != 1 or within != max(way.steps - way.turn, 0):
+        if not way.turn or way.steps < way.stages:
+            return 0.0
+        if consumer != 1 or within != way.steps - way.turn:
             return 0.0
         last = (tile + 1) * way.steps - 1
         return issued[0][last] if len(issued[0]) > last else None
