@@ -194,7 +194,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
       mbarrier_arrive(&barriers.full[at.stage]);
     }
     if (warp == CONSUMERS * 4 + 1 && elect_one())
-      outbox_ship<SLOT_BOXES, tma_store_2d_evict_first>(out, shared.boxes, &map_c);
+      outbox_ship<SLOT_BOXES>(out, shared.boxes, &map_c);
     __syncwarp();
   } else {
     setmaxnreg_inc<232>();  // 2 · 232 + 40 = 3 · 168

@@ -139,7 +139,7 @@ def test_the_ablation_has_each_part_alone_and_away():
         for part, alone, away in parts:
             assert EVERY[away].against == whole, (shape, part)
             assert EVERY[alone].against in (base, *(one for _, one, _ in parts))
-    assert len(ablation.variants()) == len(set(ablation.variants())) == 26
+    assert len(ablation.variants()) == len(set(ablation.variants())) == 22
     assert {"attempts, burst", "attempts, sustained", "ablation"} <= {
         one.name for one in experiments_of(V9)
     }

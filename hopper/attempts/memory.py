@@ -1,9 +1,12 @@
 """Attempts on what is asked of L2 and of memory, and when."""
 
 from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
-from hopper.attempts.shapes import MORE_ROOM, ROOM_NOTE, TALL, V9, WIDE
+from hopper.attempts.shapes import EVICT_FIRST, MORE_ROOM, ROOM_NOTE, TALL, V9, WIDE, stores
 
 MEMORY = "L2 and memory"
+_C_FITS = Lesson(
+    "What A and B need at one time fits into L2 beside C, hint or no hint.", -0.15, 0.15
+)
 
 _PREFETCH = Edit(
     "// One thread, early: fetches the descriptor itself",
@@ -185,12 +188,38 @@ AT_L2 = (
         group=MEMORY,
     ),
     Attempt(
+        "wide-evict-first",
+        "256 × 192, stores with evict_first",
+        V9,
+        WIDE,
+        EVICT_FIRST,
+        against="wide",
+        burst=Prediction(0.2, 0.4),
+        sustained=Prediction(0.2, 0.4),
+        why="C is written once and never read. Without evict_first it takes room in L2 that A and "
+        "B could use.",
+        lessons=(_C_FITS,),
+        group=MEMORY,
+    ),
+    Attempt(
+        "tall-evict-first",
+        "128 × 256, stores with evict_first",
+        V9,
+        TALL,
+        EVICT_FIRST,
+        against="tall",
+        burst=Prediction(0.2, 0.4),
+        why="The same.",
+        lessons=(_C_FITS,),
+        group=MEMORY,
+    ),
+    Attempt(
         "wide-unchanged-stores",
         "256 × 192, stores with evict_unchanged",
         V9,
         WIDE,
-        (Edit("L2::evict_first.b64", "L2::evict_unchanged.b64", "tma_store.cuh"),),
-        against="wide",
+        stores("evict_unchanged"),
+        against="wide-evict-first",
         burst=Prediction(-0.3, 0),
         why="The lines of C keep the priority that they would have without a hint.",
         group=MEMORY,

@@ -5,7 +5,6 @@ from hopper.attempts.shapes import (
     MORE_ROOM,
     NO_REST,
     NOT_SHARED,
-    PLAIN_STORES,
     ROOM_NOTE,
     TALL,
     V9,
@@ -133,60 +132,6 @@ REMOVED = (
         group=WITHOUT,
     ),
     Attempt(
-        "wide-plain-stores",
-        "256 × 192, stores without a hint",
-        V9,
-        WIDE,
-        PLAIN_STORES,
-        against="wide",
-        burst=Prediction(-0.4, -0.2),
-        sustained=Prediction(-0.4, -0.2),
-        why="C is written once and never read. Without evict_first it takes room in L2 that A and "
-        "B could use.",
-        lessons=(
-            Lesson(
-                "What A and B need at one time fits into L2 beside C, hint or no hint.", -0.15, 0.15
-            ),
-        ),
-        group=WITHOUT,
-    ),
-    Attempt(
-        "tall-plain-stores",
-        "128 × 256, stores without a hint",
-        V9,
-        TALL,
-        PLAIN_STORES,
-        against="tall",
-        burst=Prediction(-0.4, -0.2),
-        why="The same.",
-        lessons=(
-            Lesson(
-                "What A and B need at one time fits into L2 beside C, hint or no hint.", -0.15, 0.15
-            ),
-        ),
-        group=WITHOUT,
-    ),
-    Attempt(
-        "wide-neither",
-        "256 × 192, forwards and without a hint",
-        V9,
-        WIDE | {"ALTERNATE": 0},
-        PLAIN_STORES,
-        against="wide",
-        burst=Prediction(-0.8, -0.4),
-        sustained=Prediction(-0.8, -0.4),
-        why="Both save reads from memory, each of different bytes, so their effects add.",
-        lessons=(
-            Lesson(
-                "Two things too small to be seen alone can be seen together, under a lasting load.",
-                -0.9,
-                -0.2,
-                SUSTAINED,
-            ),
-        ),
-        group=WITHOUT,
-    ),
-    Attempt(
         "wide-no-rest",
         "256 × 192, no tiles for the rest of N",
         V9,
@@ -217,7 +162,6 @@ ABLATION: dict[str, tuple[str, tuple[tuple[str, str, str], ...], str]] = {
             ("sharing", "wide-v8", "wide-unshared"),
             ("the turn", "wide-v7-turn", "wide-no-turn"),
             ("alternating waves", "wide-v7-alternate", "wide-forwards"),
-            ("evict-first stores", "wide-v7-evict-first", "wide-plain-stores"),
             ("tiles for the rest", "wide-rest-alone", "wide-no-rest"),
         ),
         "wide",
@@ -229,7 +173,6 @@ ABLATION: dict[str, tuple[str, tuple[tuple[str, str, str], ...], str]] = {
             ("sharing", "tall-v8", "tall-unshared"),
             ("the turn", "tall-v7-turn", "tall-no-turn"),
             ("alternating waves", "tall-v7-alternate", "tall-forwards"),
-            ("evict-first stores", "tall-v7-evict-first", "tall-plain-stores"),
         ),
         "tall",
     ),

@@ -36,9 +36,6 @@ NOT_SHARED = (
         "else tma_load_2d(b + i * TILE_K, &map_b, landed, order.column + i, deep);",
     ),
 )
-PLAIN_STORES = (
-    Edit("outbox_ship<SLOT_BOXES, tma_store_2d_evict_first>", "outbox_ship<SLOT_BOXES>"),
-)
 NO_REST = (Edit("REST = SHARE_A && TILE_M == 256 && TILE_N == 192", "REST = false"),)
 
 
@@ -54,10 +51,27 @@ def registers(producer: int, consumer: int) -> tuple[Edit, ...]:
 MORE_ROOM = registers(56, 224)
 ROOM_NOTE = " With 56 registers for the producer, which would spill with 40."
 
+
+def stores(priority: str) -> tuple[Edit, ...]:
+    """TMA stores that tell L2 how long to keep what they write."""
+    form = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
+    operands = ':: "l"(map), "r"(shared_address(source)), "r"(column), "r"(row)'
+    plain = f"""\
+  asm volatile("{form} [%0, {{%2, %3}}], [%1];"
+               {operands} : "memory");
+"""
+    hinted = f"""\
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::{priority}.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("{form}.L2::cache_hint [%0, {{%2, %3}}], [%1], %4;"
+               {operands}, "l"(policy) : "memory");
+"""
+    return (Edit(plain, hinted, "tma_store.cuh"),)
+
+
+EVICT_FIRST = stores("evict_first")
+
 #: v7 with a part of v9.
-EVICT_FIRST_V7 = (
-    Edit("outbox_ship<SLOT_BOXES>", "outbox_ship<SLOT_BOXES, tma_store_2d_evict_first>"),
-)
 ALTERNATE_V7 = (
     Edit(
         "tma_load_2d(stage.a, &map_a, landed, row, step * TILE_K);",

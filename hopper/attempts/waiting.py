@@ -1,6 +1,6 @@
 """Attempts on who waits for whom, and how."""
 
-from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
+from hopper.attempts.model import SUSTAINED, Attempt, Edit, Lesson, Prediction
 from hopper.attempts.shapes import TALL, V9, WIDE
 
 WAITING = "Waiting and releasing"
@@ -18,6 +18,28 @@ _ONE_ARRIVAL = (
         '#include "mbarrier.cuh"\n',
         '#include "mbarrier.cuh"\n#include "named_barrier.cuh"\n',
         "pair_ring.cuh",
+    ),
+)
+
+#: A group of its own for the first products of a step, behind which the stage before is released.
+_EARLY = (
+    Edit(
+        "                                  descriptor_advance(b, kk), /*scale_d=*/step + kk > 0);\n"
+        "      }\n",
+        "                                  descriptor_advance(b, kk), /*scale_d=*/step + kk > 0);\n"
+        "      }\n"
+        "      if (kk == 0) {\n"
+        "        wgmma_commit_group();\n"
+        "        wgmma_wait_group<1>();\n"
+        "        if (step > 0) barriers.release(previous);\n"
+        "      }\n",
+        "multiply.cuh",
+    ),
+    Edit(
+        "    wgmma_wait_group<1>();  // all groups but this one have retired\n"
+        "    if (step > 0) barriers.release(previous);\n",
+        "",
+        "multiply.cuh",
     ),
 )
 
@@ -41,6 +63,13 @@ def _cluster_scope(name: str, shape: str, defines: dict[str, int]) -> Attempt:
         group=WAITING,
     )
 
+
+_JOULES = Lesson(
+    "What a burst wins, a lasting load loses. The pipe waits less, and each product costs more "
+    "energy. Nothing that was counted says why.",
+    high=-0.15,
+    mode=SUSTAINED,
+)
 
 _KEPT = Lesson(
     "The change keeps more than the gap: a stage is still released a step later, though nothing "
@@ -118,6 +147,35 @@ AT_BARRIERS = (
     ),
     _released_at_once("wide", "256 × 192", WIDE, Prediction(-1.5, -0.2)),
     _released_at_once("tall", "128 × 256", TALL, Prediction(-2, -0.3)),
+    Attempt(
+        "wide-early",
+        "256 × 192, each stage released when the next step has begun",
+        V9,
+        WIDE,
+        _EARLY,
+        against="wide",
+        burst=Prediction(0.4, 1),
+        sustained=Prediction(0, 0.5),
+        why="Issuing a step's products takes nearly as long as multiplying them, as only so many "
+        "can wait. The stage before is given back behind all of that, though its products ended "
+        "long ago. Here it is given back behind the first two products, and the next is queued by "
+        "then.",
+        lessons=(_JOULES,),
+        group=WAITING,
+    ),
+    Attempt(
+        "tall-early",
+        "128 × 256, each stage released when the next step has begun",
+        V9,
+        TALL,
+        _EARLY,
+        against="tall",
+        burst=Prediction(0, 0.5),
+        sustained=Prediction(0, 0.5),
+        why="The same, with a stage more to hide behind.",
+        lessons=(_JOULES,),
+        group=WAITING,
+    ),
     Attempt(
         "wide-turn-1",
         "256 × 192, the turn one step long",

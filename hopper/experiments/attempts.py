@@ -43,7 +43,7 @@ NAMES = {BURST: "attempts, burst", SUSTAINED: "attempts, sustained"}
 #: Timed several times among the others: the two that most are compared with.
 REPEATED = ("wide", "tall")
 #: How many attempts lie between two timings of REPEATED.
-BETWEEN = {BURST: 16, SUSTAINED: 9}
+BETWEEN = {BURST: 16, SUSTAINED: 12}
 #: Of sustained mode: seconds that count of each side. One more comes first.
 ROUNDS = 4
 #: Seconds for one row, and for all of them; a row that takes longer hangs.

@@ -80,7 +80,7 @@ __device__ inline void outbox_close(Outbox& out, int tiles) {
 
 // [ship]
 // One thread of a warp that does nothing else: what consumers put, to C, until the outbox is closed.
-template <int kBoxes, auto kStore = tma_store_2d>
+template <int kBoxes>
 __device__ inline void outbox_ship(Outbox& out, const Element* boxes, const TensorMap* map_c) {
   for (int use = 0;; ++use) {  // slots 0 and 1 of consumer 0, then of consumer 1, and again
     const int slot = use % 2;
@@ -88,7 +88,7 @@ __device__ inline void outbox_ship(Outbox& out, const Element* boxes, const Tens
     const Slip slip = out.slips[slot];
     if (slip.boxes == 0) return;
     for (int box = 0; box < slip.boxes; ++box)
-      kStore(map_c, boxes + (slot * kBoxes + box) * BOX, slip.row, slip.column + box * BOX_N);
+      tma_store_2d(map_c, boxes + (slot * kBoxes + box) * BOX, slip.row, slip.column + box * BOX_N);
     tma_commit_group();
     tma_wait_group_read<0>();
     mbarrier_arrive(&out.drained[use / 2 % 2][slot]);

@@ -12,17 +12,6 @@ __device__ inline void tma_store_2d(const TensorMap* map, const void* source, in
                :: "l"(map), "r"(shared_address(source)), "r"(column), "r"(row) : "memory");
 }
 
-// As tma_store_2d, and L2 keeps the box no longer than it must: nobody reads C again.
-__device__ inline void tma_store_2d_evict_first(const TensorMap* map, const void* source, int row,
-                                                int column) {
-  unsigned long long policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint "
-      "[%0, {%2, %3}], [%1], %4;"
-      :: "l"(map), "r"(shared_address(source)), "r"(column), "r"(row), "l"(policy) : "memory");
-}
-
 // As tma_store_2d, but each element is added to the one in global memory, atomically, by the arithmetic of
 // the type that the map names.
 __device__ inline void tma_reduce_add_2d(const TensorMap* map, const void* source, int row,
