@@ -1,7 +1,9 @@
 """What compute-sanitizer runs: a few small launches of a kernel, or one that must be reported.
 
 python sanitizer_target.py clean v1_wgmma      a kernel of the book
+python sanitizer_target.py each_arrives v9_stream_k    the same, but no lane arrives for others
 python sanitizer_target.py control memcheck    a few lines with just the fault that the tool is for
+python sanitizer_target.py control one_arrives    a few right lines that racecheck reports
 python sanitizer_target.py broken memcheck     a kernel of the ladder with a fault of that kind
 """
 
@@ -13,6 +15,7 @@ import numpy
 from rungs import exact
 
 from hopper import compile_cuda, compile_kernel, find_hopper, plan
+from hopper.attempts import Attempt, Edit, compile_attempt
 from hopper.backends import HopperGpu
 from hopper.compile import Program
 from hopper.conformance import run_on_gpu
@@ -31,6 +34,25 @@ CONTROLS = {
         shared[threadIdx.x] = threadIdx.x;
         out[threadIdx.x] = shared[(threadIdx.x + 32) % 128];""",
     "synccheck": "if (threadIdx.x < 40) __syncthreads(); out[threadIdx.x] = 1;",
+    # Lane 0 arrives for its warp, behind __syncwarp(). That orders what all lanes did before with
+    # what comes behind the wait; to racecheck an arrival publishes what its own thread did.
+    "one_arrives": """
+        __shared__ int shared[32];
+        __shared__ unsigned long long barrier;
+        const unsigned there = __cvta_generic_to_shared(&barrier);
+        if (threadIdx.x == 0)
+          asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(there) : "memory");
+        __syncthreads();
+        if (threadIdx.x < 32) {
+          shared[threadIdx.x] = threadIdx.x;
+          __syncwarp();
+          if (threadIdx.x == 0)
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(there) : "memory");
+        } else if (threadIdx.x == 32) {
+          asm volatile("{ .reg .pred done; WAIT: mbarrier.try_wait.parity.shared::cta.b64 done, "
+                       "[%0], 0; @!done bra WAIT; }" :: "r"(there) : "memory");
+          out[0] = shared[5];
+        }""",
 }
 
 
@@ -88,7 +110,11 @@ BROKEN = {
         "    load_acquire_gpu(&flags[warpgroup]);\n",
         SHORT,
         header="partials.cuh",
-        also=(("  if (threadIdx.x % 128 == 0) store_release_gpu(flag, 1);\n", ""),),
+        also=(
+            ("  if (threadIdx.x % 128 == 0) store_release_gpu(flag, 1);\n", ""),
+            # Of ld.acquire and ld.relaxed the tool takes no notice.
+            ("ld.acquire.gpu.global.u32", "ld.volatile.global.u32"),
+        ),
     ),
     "racecheck": Mutation(
         "v7_persistent",
@@ -105,6 +131,34 @@ BROKEN = {
         "      __syncwarp();  // all lanes have read it",
         "      __syncwarp(0xffff);  // all lanes have read it",
         SHORT,
+    ),
+}
+
+#: Kernels where a warp reads shared memory, one lane arrives for all, and what was read is then
+#: overwritten: racecheck reports that (``one_arrives``). Here each lane arrives for itself.
+EACH_ARRIVES = {
+    "v7_persistent": (
+        Edit("&empty[stage], CONSUMERS * 4);", "&empty[stage], CONSUMERS * 128);"),
+        Edit("if (lane == 0 && step > 0) mbarrier_arrive", "if (step > 0) mbarrier_arrive"),
+        Edit(
+            "if (lane == 0) mbarrier_arrive(&empty[previous]);",
+            "mbarrier_arrive(&empty[previous]);",
+        ),
+    ),
+    **dict.fromkeys(
+        ("v8_multicast", "v9_stream_k"),
+        (
+            Edit("CLUSTER * warps);", "CLUSTER * 32 * warps);", "pair_ring.cuh"),
+            Edit("const int lane = threadIdx.x % 32;", "", "pair_ring.cuh"),
+            Edit(
+                "if (lane < CLUSTER) mbarrier_arrive_at_rank<CLUSTER_SCOPE != 0>"
+                "(&empty[stage], lane);",
+                "mbarrier_arrive(&empty[stage]);\n"
+                "    mbarrier_arrive_at_rank<CLUSTER_SCOPE != 0>"
+                "(&empty[stage], cluster_rank() ^ 1);",
+                "pair_ring.cuh",
+            ),
+        ),
     ),
 }
 
@@ -168,13 +222,25 @@ extern "C" __global__ void control(int* out, const int* unwritten) {{
     find_hopper().launch(compile_cuda(source), (1, 1, 1), (128, 1, 1), (out, unwritten), 0)
 
 
-def run_gemm(name: str) -> None:
+def each_arrives(name: str, shape: Shape) -> Program:
+    """A kernel of ``EACH_ARRIVES``, edited so."""
+    edits = EACH_ARRIVES[name]
+    return compile_attempt(Attempt("each-arrives", "", name, shape.defines, edits))
+
+
+def run_gemm(name: str, edited: bool = False) -> None:
     """Launch a kernel of the ladder in all its shapes; raises if a sum is wrong, or missing."""
     gpu = find_hopper()
     for shape in shapes(name):
-        launch = planned(compile_kernel(name, **shape.defines), shape, gpu)
+        compiled = each_arrives(name, shape) if edited else compile_kernel(name, **shape.defines)
+        launch = planned(compiled, shape, gpu)
         launch.run()
         assert (gpu.numpy(launch.c) == exact(problem_of(shape))).all(), shape
+
+
+def run_each_arrives(name: str) -> None:
+    """Launch a kernel of the ladder whose lanes arrive for themselves."""
+    run_gemm(name, edited=True)
 
 
 def run_one_wgmma(name: str) -> None:
@@ -213,5 +279,6 @@ if __name__ == "__main__":
     # CuPy's pool hands out parts of larger blocks, in which an access out of bounds is no error.
     cupy.cuda.set_allocator(None)
     how, what = sys.argv[1:]
-    {"clean": run_clean, "control": run_control, "broken": run_broken}[how](what)
+    runs = (run_clean, run_each_arrives, run_control, run_broken)
+    {run.__name__.removeprefix("run_"): run for run in runs}[how](what)
     cupy.cuda.Device().synchronize()

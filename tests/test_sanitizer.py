@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 from rungs import exact, require_flags_lowered
-from sanitizer_target import BROKEN, SHAPES, Shape, broken, planned, problem_of
+from sanitizer_target import (
+    BROKEN,
+    EACH_ARRIVES,
+    SHAPES,
+    Shape,
+    broken,
+    each_arrives,
+    planned,
+    problem_of,
+)
 
 from hopper import compile_kernel, kernel_names
 from hopper.emulator import Emulator, Run
@@ -91,8 +100,16 @@ def test_a_broken_kernel_has_the_fault_that_it_is_for(tool, kind):
 def test_a_flag_is_read_that_nobody_wrote():
     """Arrays of the host have a value all the same, so that the emulator cannot see it."""
     run, kinds = ended(broken("initcheck", EmulatedGpu()))
-    assert issued(run, "ld.acquire") > 0 == issued(run, "st.release")
+    assert issued(run, "ld.volatile.global") > 0 == issued(run, "st.release")
     assert kinds == set()
+
+
+@pytest.mark.parametrize("kernel", EACH_ARRIVES)
+def test_each_lane_may_arrive_for_itself(kernel):
+    shape = SHAPES[kernel][-1]
+    launch = planned(each_arrives(kernel, shape), shape, EmulatedGpu())
+    run = launch.run()
+    assert (launch.c == exact(problem_of(shape))).all() and run.hazards == ()
 
 
 # ---- with a Hopper GPU --------------------------------------------------------------------------
@@ -125,9 +142,17 @@ def test_the_tool_finds_a_fault_in_a_kernel_of_the_ladder(tool):
 
 
 @pytest.mark.hopper
+def test_racecheck_does_not_follow_an_arrival_for_a_warp():
+    """When this fails, the tool has learned it: let it look at every kernel as it is."""
+    status, output = sanitize("racecheck", "control", "one_arrives")
+    assert status == FOUND, output
+
+
+@pytest.mark.hopper
 @every_tool
 @pytest.mark.parametrize("kernel", kernel_names())
 def test_a_kernel_is_clean(kernel, tool):
-    status, output = sanitize(tool, "clean", kernel)
+    edited = tool == "racecheck" and kernel in EACH_ARRIVES
+    status, output = sanitize(tool, "each_arrives" if edited else "clean", kernel)
     assert status == 0, output
     assert "ERROR SUMMARY: 0 errors" in output or "RACECHECK SUMMARY: 0 hazards" in output, output
