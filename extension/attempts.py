@@ -110,7 +110,7 @@ def count() -> str:
         )
         told.append(
             f"The same kernel, timed again and again in between, moved by up to "
-            f"{plus_minus(records()[BURST].drift)} %."
+            f"{plus_minus(2 * records()[BURST].drift)} %."
         )
     return f"<p>{escape(' '.join(told))}</p>"
 

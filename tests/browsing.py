@@ -5,7 +5,7 @@ Uses the Chromium of the system: `CHROMIUM=/path/to/it`, or the first of the usu
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # WCAG 2.2 AA, and axe's best practices, which include landmarks and heading order.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+EVERY_RULE = {"runOnly": RULES}
+# Contrast takes axe longer than all else. A dark page differs in its colours only, and a narrow one
+# in everything but its colours.
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+ALL_BUT_COLOURS = {"runOnly": RULES, "rules": {"color-contrast": {"enabled": False}}}
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 360, "height": 740}
 
@@ -106,11 +111,11 @@ class Visit:
         local = ("file:", "data:", "blob:")
         return [url for url in self.requests if not url.startswith(local)]
 
-    def violations(self) -> list[str]:
-        """What axe finds. Afterwards code has lost most of its colours."""
+    def violations(self, rules: Mapping[str, object] = EVERY_RULE) -> list[str]:
+        """What axe finds, by some of its rules. Afterwards code has lost most of its colours."""
         self.page.evaluate(FEW_WORDS_OF_EACH_COLOUR)
         # Without preload, axe does not try to fetch the style sheets, which file:// forbids.
-        options = {"preload": False, "runOnly": RULES, "resultTypes": ["violations"]}
+        options = {"preload": False, "resultTypes": ["violations"], **rules}
         found = Axe().run(self.page, options=options).response["violations"]
         return [
             f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"

@@ -16,8 +16,10 @@ hypothesis.settings.load_profile("book")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """With `-n auto`: a worker a core, but no more than four; a GPU's tests take turns."""
-    return 0 if why_not() is None else min(4, os.cpu_count() or 1)
+    """With `-n auto`: a worker a core and one more, as some wait for a build or a browser, but no
+    more than four; a GPU's tests take turns.
+    """
+    return 0 if why_not() is None else min(4, (os.cpu_count() or 1) + 1)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

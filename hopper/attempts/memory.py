@@ -1,7 +1,18 @@
 """Attempts on what is asked of L2 and of memory, and when."""
 
 from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
-from hopper.attempts.shapes import EVICT_FIRST, MORE_ROOM, ROOM_NOTE, TALL, V9, WIDE, stores
+from hopper.attempts.shapes import (
+    EVICT_FIRST,
+    MORE_ROOM,
+    ROOM_NOTE,
+    TALL,
+    TALL_TILE,
+    V7,
+    V9,
+    WIDE,
+    WIDE_TILE,
+    stores,
+)
 
 MEMORY = "L2 and memory"
 _C_FITS = Lesson(
@@ -22,7 +33,7 @@ _PREFETCH = Edit(
 def _prefetched(ahead: int, who: str = "") -> tuple[Edit, ...]:
     """What a block loads in a step it prefetches ``ahead`` steps before; ``who``: a condition."""
     if_asked = f"if ({who}) " if who else ""
-    by = "prefetched: see above"
+    by = "prefetched already"
     return (
         _PREFETCH,
         Edit(
@@ -80,8 +91,8 @@ def _multicast_loads(policy: str) -> tuple[Edit, ...]:
 
 
 _FETCHED = Lesson(
-    "The ring covers what memory takes. What the fetch ahead adds is a second request for every "
-    "slice, and L2 answers both.",
+    "What the fetch ahead adds is a second request for a slice, and L2 answers both. That costs "
+    "more than it wins.",
     high=-0.2,
 )
 
@@ -211,6 +222,28 @@ AT_L2 = (
         burst=Prediction(0.2, 0.4),
         why="The same.",
         lessons=(_C_FITS,),
+        group=MEMORY,
+    ),
+    Attempt(
+        "wide-v7-evict-first",
+        "v7, 256 × 192, stores with evict_first",
+        V7,
+        WIDE_TILE | {"TURN": 0},
+        EVICT_FIRST,
+        against="wide-v7",
+        burst=Prediction(0.1, 0.4),
+        why="C leaves its room in L2 to A and B.",
+        group=MEMORY,
+    ),
+    Attempt(
+        "tall-v7-evict-first",
+        "v7, 128 × 256, stores with evict_first",
+        V7,
+        TALL_TILE | {"TURN": 0},
+        EVICT_FIRST,
+        against="tall-v7",
+        burst=Prediction(0.1, 0.4),
+        why="The same.",
         group=MEMORY,
     ),
     Attempt(

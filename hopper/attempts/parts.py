@@ -28,8 +28,9 @@ REMOVED = (
             Lesson(
                 "An idle SM draws little power, and the others clock higher meanwhile. So a "
                 "wave that is not full costs less than the plan says.",
-                -2.9,
-                -0.5,
+                -2.3,
+                -0.3,
+                SUSTAINED,
             ),
         ),
         group=WITHOUT,
@@ -42,7 +43,11 @@ REMOVED = (
         against="tall",
         burst=Prediction(-3, -2),
         why="The same: 16 waves are taken where the work of 15.5 is to be done.",
-        lessons=(Lesson("Stream-K is the largest single part of what v9 wins.", high=-1.5),),
+        lessons=(
+            Lesson(
+                "With this tile stream-K is the largest single part of what v9 wins.", high=-1.5
+            ),
+        ),
         group=WITHOUT,
     ),
     Attempt(
@@ -58,9 +63,10 @@ REMOVED = (
         "lasting load each byte costs energy, and the power limit turns energy into clock.",
         lessons=(
             Lesson(
-                "Multicast is worth its trouble in joules rather than in waiting.",
-                high=-0.5,
-                mode=SUSTAINED,
+                "Sharing saves far less than thought, under a lasting load too.",
+                -1.5,
+                -0.2,
+                SUSTAINED,
             ),
         ),
         group=WITHOUT,
@@ -74,7 +80,15 @@ REMOVED = (
         against="tall",
         burst=Prediction(-0.6, -0.1),
         sustained=Prediction(-3, -2),
-        why="As with the wide tile; what is shared is the larger operand, so a little more.",
+        why="As with the other tile; what is shared is the larger operand, so a little more.",
+        lessons=(
+            Lesson(
+                "What sharing saves shows only under a lasting load, and is less than thought.",
+                -1.8,
+                -0.2,
+                SUSTAINED,
+            ),
+        ),
         group=WITHOUT,
     ),
     Attempt(
@@ -143,8 +157,7 @@ REMOVED = (
         "all products. Zeros cost less power than numbers do.",
         lessons=(
             Lesson(
-                "Products of zeros take as long as others. They save energy, which a burst "
-                "turns into a little clock.",
+                "Products of zeros take as long as others.",
                 -3.2,
                 -0.5,
             ),

@@ -79,8 +79,7 @@ def _constant(name: str, before: int, after: int, low: float, high: float, why: 
         why=why,
         lessons=(
             Lesson(
-                "With so many units the bound is not reached, or a step more or less does "
-                "not show.",
+                "At this size the bound is not reached: the plan is the same.",
                 -0.25,
                 0.25,
             ),

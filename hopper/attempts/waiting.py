@@ -65,8 +65,8 @@ def _cluster_scope(name: str, shape: str, defines: dict[str, int]) -> Attempt:
 
 
 _JOULES = Lesson(
-    "What a burst wins, a lasting load loses. The pipe waits less, and each product costs more "
-    "energy. Nothing that was counted says why.",
+    "What a burst wins, a lasting load loses, though by hardly more than the noise. No counters "
+    "were taken of it.",
     high=-0.15,
     mode=SUSTAINED,
 )
@@ -74,7 +74,7 @@ _JOULES = Lesson(
 _KEPT = Lesson(
     "The change keeps more than the gap: a stage is still released a step later, though nothing "
     "reads it any more. Of three stages that leaves the producer one. The attempt that releases it "
-    "at once says what the gap alone costs.",
+    "at once says how little the gap alone costs.",
     high=-4,
 )
 
@@ -102,6 +102,17 @@ def _released_at_once(
         burst=predicted,
         why="The other consumer has products queued while this one waits, and the producer gets a "
         "stage back a step earlier.",
+        lessons=(
+            Lesson(
+                "The other consumer fills the gap. What a stage wins that comes back a step "
+                "earlier is more than the gap costs.",
+                low=0.15,
+            ),
+            Lesson(
+                "With a fourth stage there is nothing to win that would pay for the gap.",
+                high=-0.15,
+            ),
+        ),
         group=WAITING,
     )
 
@@ -172,7 +183,7 @@ AT_BARRIERS = (
         against="tall",
         burst=Prediction(0, 0.5),
         sustained=Prediction(0, 0.5),
-        why="The same, with a stage more to hide behind.",
+        why="The same behind the first product, with a stage more to hide behind.",
         lessons=(_JOULES,),
         group=WAITING,
     ),
@@ -277,7 +288,7 @@ AT_BARRIERS = (
             _NOTHING,
             Lesson(
                 "A hint is no mere limit: with it, a warp seems to wake up a little later.",
-                high=-0.15,
+                high=-0.25,
             ),
         ),
         group=WAITING,
