@@ -43,7 +43,7 @@ lab: venv ## JupyterLab on the chapters: a double click opens one as a notebook
 
 # Where there is a Hopper GPU, tests run one after the other (tests/conftest.py).
 test: venv ## run every test; on a Hopper GPU, those that need one too
-	@$(RUN) -m pytest -n auto --dist loadfile $(ARGS)
+	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
 
 mutants: venv ## break every kernel in every way the emulator should catch, a few minutes
 	@$(RUN) -m hopper.emulator.mutation $(ARGS)

@@ -225,12 +225,14 @@ def test_where_nothing_is_recorded_nothing_is_claimed(nothing):
 
 
 def test_outcomes_are_those_of_the_record(nothing):
-    invented.write_all({"wide-whole": -2.5, "wide-keep-a": -0.1}, {"tall-turn-1": "did not end"})
+    changes = {"wide-whole": -2.5, "tall-whole": -2.5, "wide-keep-a": -0.1}
+    invented.write_all(changes, {"tall-turn-1": "did not end"})
     told = became("wide-whole")
     assert told.change == pytest.approx(-2.5, abs=1e-3)
     assert told.ratio == pytest.approx(1.05 * 0.975, rel=1e-5)
     assert told.low < told.ratio < told.high and 0 < told.noise < 0.1
-    assert told.verdict == outcomes.AS_PREDICTED and told.lessons
+    assert told.verdict == outcomes.AS_PREDICTED and not told.lessons
+    assert became("tall-whole").lessons
     assert became("wide-whole", SUSTAINED).verdict == outcomes.AS_PREDICTED
     assert outcomes.outcome(EVERY["tall-turn-1"], record(SUSTAINED), "") is None
     hung = became("tall-turn-1")
