@@ -45,7 +45,7 @@ lab: venv ## JupyterLab on the chapters: a double click opens one as a notebook
 test: venv ## run every test; on a Hopper GPU, those that need one too
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
 
-mutants: venv ## break every kernel in every way the emulator should catch, a few minutes
+mutants: venv ## break every kernel in every way the emulator should catch, a quarter of an hour
 	@$(RUN) -m hopper.emulator.mutation $(ARGS)
 
 check-records: venv ## check that every recorded measurement is there, intact and fresh
