@@ -293,6 +293,10 @@ def test_what_the_page_says_of_8192():
     assert waves(8192, 8192, 256, 384, 66).whole == 11
     assert "in place of less than {math}`10.4`" in PAGE
     assert 8192 * 8192 / (256 * 384) / 66 < 10.4
+    plan = plan_stream_k(8192, 8192, 8192, 66)
+    given = [plan.units[piece.unit].wide for piece in plan.every() if piece.to is not None]
+    assert "nearly half of them are of the rest of N, and a third smaller" in PAGE
+    assert 0.45 < given.count(False) / len(given) < 0.5
     small = plan_stream_k(1024, 1024, 2048, 6, PAIRS_OF_256, hand_over=0)
     assert len(small.units) == 16 and len(small.units) - small.whole == 4
 

@@ -64,7 +64,7 @@ def _cluster_scope(name: str, shape: str, defines: dict[str, int]) -> Attempt:
     )
 
 
-_JOULES = Lesson(
+_LASTING = Lesson(
     "What a burst wins, a lasting load loses, though by hardly more than the noise. No counters "
     "were taken of it.",
     high=-0.15,
@@ -165,13 +165,13 @@ AT_BARRIERS = (
         WIDE,
         _EARLY,
         against="wide",
-        burst=Prediction(0.4, 1),
+        burst=Prediction(0.5, 1),
         sustained=Prediction(0, 0.5),
         why="Issuing a step's products takes nearly as long as multiplying them, as only so many "
         "can wait. The stage before is given back behind all of that, though its products ended "
         "long ago. Here it is given back behind the first two products, and the next is queued by "
         "then.",
-        lessons=(_JOULES,),
+        lessons=(_LASTING,),
         group=WAITING,
     ),
     Attempt(
@@ -184,7 +184,7 @@ AT_BARRIERS = (
         burst=Prediction(0, 0.5),
         sustained=Prediction(0, 0.5),
         why="The same behind the first product, with a stage more to hide behind.",
-        lessons=(_JOULES,),
+        lessons=(_LASTING,),
         group=WAITING,
     ),
     Attempt(
