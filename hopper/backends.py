@@ -47,6 +47,10 @@ class Backend(Protocol):
         """A tensor map as a kernel argument."""
         ...
 
+    def places(self, order: str) -> tuple[int, ...]:
+        """A number for each pair of SMs, by where it lies; orders as in hopper.chip."""
+        ...
+
     def launch(
         self,
         program: Program,
@@ -113,6 +117,12 @@ class HopperGpu:
     def tensor_map(self, described: TensorMap) -> numpy.void:
         """The map's 128 bytes, encoded by the driver."""
         return described.encode()
+
+    def places(self, order: str) -> tuple[int, ...]:
+        """A number for each pair of SMs; the chip is looked at once in a process."""
+        from hopper import chip  # which compiles and launches kernels itself
+
+        return chip.places(chip.look(self), order)
 
     def launch(
         self,

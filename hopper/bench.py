@@ -43,6 +43,10 @@ WARM_UP = 5
 WARM_UP_MS = 50.0
 # A sample spans at least this long, so that an event's half microsecond does not show.
 SAMPLE_MS = 0.2
+# The first launches behind a pause are slower; untimed ones lead in for at least this long.
+LEAD_IN_MS = 0.2
+# The host keeps ahead where queueing takes at most this share of what the launches take.
+QUEUEING_SHARE = 0.5
 PAIRS = 60
 BURST_MS = 1000.0
 BLOCK_MS = 1000.0
@@ -309,17 +313,17 @@ def inputs_on(gpu: HopperGpu, problem: Problem) -> tuple[Any, Any]:
     return gpu.array(a), gpu.array(b)
 
 
-def checked_pair(program: Program, a, b, *, blocks: int | None = None) -> Pair:
+def checked_pair(program: Program, a, b, *, blocks: int | None = None, places: str = "gpc") -> Pair:
     """Run the kernel and cuBLAS once on A (M, K) and B (N, K), CuPy, and compare.
 
-    ``blocks``: as ``plan`` takes it. Raises CheckError when the kernel's result is wrong: nothing
-    unchecked is timed.
+    ``blocks``, ``places``: as ``plan`` takes them. Raises CheckError when the kernel's result is
+    wrong: nothing unchecked is timed.
     """
     import cupy
 
     shape = (a.shape[0], b.shape[0])
     c, peer_c = (filled_with_nan(cupy, shape, program.facts.dtype) for _ in range(2))
-    launch = plan(program, a, b, c, blocks=blocks)
+    launch = plan(program, a, b, c, blocks=blocks, places=places)
     transposed = b.T
 
     def peer() -> None:
@@ -398,6 +402,11 @@ class Estimate:
     peer_ms: float
     queueing_ns: float
     launches: int
+
+    @property
+    def pair_ms(self) -> float:
+        """A launch of each."""
+        return self.own_ms + self.peer_ms
 
 
 class Clocks:
@@ -502,17 +511,32 @@ def gate_ns(queueing_ns: float, launches: int) -> int:
     return int(2 * queueing_ns * launches) + 50_000
 
 
+def lead_ins(estimate: Estimate) -> int:
+    """How many launches of each go untimed behind a gate; 0 where the host needs no gate."""
+    if estimate.queueing_ns <= QUEUEING_SHARE * 1e6 * estimate.pair_ms:
+        return 0
+    return math.ceil(LEAD_IN_MS / estimate.pair_ms)
+
+
 def _burst(clocks: Clocks, run, peer, estimate: Estimate) -> Timed:
     launches = launches_per_sample(min(estimate.own_ms, estimate.peer_ms))
-    pairs = pairs_for(launches * (estimate.own_ms + estimate.peer_ms))
+    pairs = pairs_for(launches * estimate.pair_ms)
+    leading = lead_ins(estimate)
     triples = []
     with power.Sampler() as sampler:
-        clocks.gate(gate_ns(estimate.queueing_ns, 10))
+        # A head start of a pair of samples, which a host that keeps ahead does not lose again.
+        clocks.gate(gate_ns(estimate.queueing_ns, max(10, launches)))
         started = time.monotonic()
         before = clocks.probe()
         for _ in range(pairs):
-            if launches > 1:
-                clocks.gate(gate_ns(estimate.queueing_ns, launches))
+            if leading:
+                clocks.gate(gate_ns(estimate.queueing_ns, leading + launches))
+                # Straight behind the gate, the side timed first would pay for the pause, in every
+                # pair. So each is timed behind the other, as in a row of pairs without gates.
+                for _ in range(leading):
+                    run()
+                for _ in range(leading):
+                    peer()
             start = clocks.event()
             for _ in range(launches):
                 run()
@@ -528,7 +552,7 @@ def _burst(clocks: Clocks, run, peer, estimate: Estimate) -> Timed:
         _milliseconds(clocks, [(start, middle) for start, middle, _ in triples], launches),
         _milliseconds(clocks, [(middle, end) for _, middle, end in triples], launches),
         launches,
-        estimate.launches,
+        estimate.launches + leading,
         power.conditions(sampler.readings, [window], [clock], [spin]),
         None,
     )

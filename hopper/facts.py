@@ -31,7 +31,8 @@ class LaunchFacts:
     map of C and no pointer. ``a_rows``, ``b_rows``: rows that one TMA load brings, where those are
     fewer than the tile's. ``persistent``: 1 where a block takes tile after tile, so that there are
     at most as many as run at once. ``partial_floats``, ``flags``: of the workspace, for each block.
-    ``fp16_sums``: 1 where sums are rounded to fp16 step by step.
+    ``places``: 1 where it takes the numbers of its clusters by place on the chip. ``fp16_sums``: 1
+    where sums are rounded to fp16 step by step.
     """
 
     tile_m: int
@@ -49,6 +50,7 @@ class LaunchFacts:
     persistent: int = 0
     partial_floats: int = 0
     flags: int = 0
+    places: int = 0
     fp16_sums: int = 0
 
     @property

@@ -4,12 +4,13 @@ A is (M, K), B is (N, K), C is (M, N), all row-major and of one type, fp16 or bf
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
+from hopper import chip
 from hopper.arrays import Memory, memory_of
 from hopper.backends import Backend, backend_of
 from hopper.compile import Program
@@ -110,8 +111,9 @@ class Problem:
 class Launch:
     """A kernel ready to go: tensor maps encoded, arguments bound, arrays kept alive.
 
-    ``workspace``: where blocks of a kernel hand partial sums to one another. It belongs to this
-    launch, which must not run twice at the same time: plan another one for another stream.
+    ``workspace``: where blocks of a kernel hand partial sums to one another, and clusters take
+    numbers. It belongs to this launch, which must not run twice at the same time: plan another one
+    for another stream.
     """
 
     program: Program
@@ -149,11 +151,20 @@ def gemm(program: Program, a, b, c=None):
     return launch.c
 
 
-def plan(program: Program, a, b, c, *, blocks: int | None = None) -> Launch:
+def plan(
+    program: Program,
+    a,
+    b,
+    c,
+    *,
+    blocks: int | None = None,
+    places: str | Sequence[int] = "gpc",
+) -> Launch:
     """Everything that comes before the launch of ``gemm(program, a, b, c)``; same errors.
 
     ``blocks``: how many blocks a persistent kernel is launched with, whole clusters of them; unless
-    given, as many as run at once, or as there is work for.
+    given, as many as run at once, or as there is work for. ``places``: by what v8 and v9 number
+    their clusters, an order that ``hopper.chip`` knows, or a number for each pair of SMs.
     """
     facts = program.facts
     m, n, k = validate(facts, a, b, c)
@@ -168,6 +179,7 @@ def plan(program: Program, a, b, c, *, blocks: int | None = None) -> Launch:
         *(backend.tensor_map(each) for each in maps),
         *(() if facts.c_box else (c,)),
         *workspace,
+        *_places(facts, backend, places),
         *(numpy.int32(size) for size in (m, n, k)),
     )
     return Launch(program, backend, grid, (facts.threads, 1, 1), args, maps, c, workspace)
@@ -206,14 +218,31 @@ def _grid(
 
 
 def _workspace(facts: LaunchFacts, c, blocks: int) -> tuple[Any, ...]:
-    """Partial sums and flags, zeros, in the memory of C; empty where a kernel needs none."""
-    if not facts.partial_floats:
-        return ()
+    """Partial sums, flags and claims, zeros, in the memory of C; those that a kernel needs."""
     module = _module_of(c)
-    return (
-        module.zeros(blocks * facts.partial_floats, numpy.float32),
-        module.zeros(blocks * facts.flags, numpy.uint32),
-    )
+    found = ()
+    if facts.partial_floats:
+        found += (
+            module.zeros(blocks * facts.partial_floats, numpy.float32),
+            module.zeros(blocks * facts.flags, numpy.uint32),
+        )
+    if facts.places:
+        found += (module.zeros(1 + blocks // facts.cluster, numpy.uint32),)
+    return found
+
+
+def _places(facts: LaunchFacts, backend: Backend, wanted: str | Sequence[int]) -> tuple[Any, ...]:
+    """The numbers of the places as an argument; empty where a kernel takes none."""
+    if not facts.places:
+        return ()
+    numbers = backend.places(wanted) if isinstance(wanted, str) else tuple(wanted)
+    pairs = backend.sm_count // 2
+    if sorted(numbers) != list(range(pairs)):
+        raise ProblemError(
+            f"places={wanted!r}: there are {pairs} pairs of SMs, and each has a number of its own "
+            f"from 0 to {pairs - 1}; pass a permutation of these, or the name of an order"
+        )
+    return (chip.argument(numbers),)
 
 
 def validate_inputs(facts: LaunchFacts, a, b) -> tuple[int, int, int]:

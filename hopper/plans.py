@@ -69,6 +69,7 @@ LARGE_TILES = (
 PLANS: dict[str, KernelPlan] = {
     "bank_conflicts": KernelPlan(),
     "ceiling": KernelPlan(),
+    "chip": KernelPlan(),
     "descriptor_probe": KernelPlan(),
     "fragment_map": KernelPlan(),
     "layout_copy": KernelPlan(),
@@ -191,7 +192,7 @@ PLANS: dict[str, KernelPlan] = {
             *each("TURN", 1),
             *each("STREAM", 0, 1, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
             *each("ALTERNATE", 0, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
-            *each("RASTER", 8, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
+            *each("RASTER", 16, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
         ),
     ),
 }

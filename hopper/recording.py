@@ -1,7 +1,7 @@
 """Record the book's measurements on a Hopper GPU, into one bundle.
 
     python -m hopper.recording --out FOLDER [--kernel NAME ...] [--parts PART ...] [--minutes N]
-        [--experiment NAME ...]
+        [--experiment NAME ...] [--problem MxNxK ...]
 
 Each kernel has parts: timing, tuning, counters (under ncu), experiments, chapter (executed as a
 notebook) and, when asked for, mutants. A part is a process of its own with a time limit, so one
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -105,8 +105,8 @@ def each(make: Callable[[Any], Iterator[Entry]], items: Iterable[Any]) -> Iterat
         raise HopperError("; ".join(failed))
 
 
-def timing(kernel: str, seconds: float) -> Iterator[Entry]:
-    """The kernel as written, or for bf16, on every problem of its plan."""
+def timing(kernel: str, seconds: float, only: Sequence[str] = ()) -> Iterator[Entry]:
+    """The kernel as written, or for bf16, on every problem of its plan, or on those of ``only``."""
     gpu = find_hopper()
 
     def on(problem: Problem) -> Iterator[Entry]:
@@ -115,7 +115,13 @@ def timing(kernel: str, seconds: float) -> Iterator[Entry]:
         for mode in ("burst", "sustained") if headline else ("burst",):
             yield timed_entry(gpu, program, problem, mode, own=False, arrays=arrays)
 
-    yield from each(on, PLANS[kernel].problems)
+    problems = PLANS[kernel].problems
+    yield from each(on, [one for one in problems if not only or size_name(one) in only])
+
+
+def size_name(problem: Problem) -> str:
+    """A problem as the command line names it: ``MxNxK``, of whatever type its elements are."""
+    return f"{problem.m}x{problem.n}x{problem.k}"
 
 
 def tuning(kernel: str, seconds: float) -> Iterator[Entry]:
@@ -268,7 +274,7 @@ def mutant_entries(mutation: Mutation) -> Iterator[Entry]:
     yield Entry(mutation.kernel, "mutants", identity, provenance, data)
 
 
-PARTS: dict[str, Callable[[str, float], Iterator[Entry]]] = {
+PARTS: dict[str, Callable[..., Iterator[Entry]]] = {
     "timing": timing,
     "tuning": tuning,
     "counters": counters,
@@ -284,7 +290,7 @@ PARTS: dict[str, Callable[[str, float], Iterator[Entry]]] = {
 def run_part(part: str, kernel: str, path: Path, seconds: float, only: Sequence[str] = ()) -> None:
     """Do a part here, and keep its entries in ``path`` as they come."""
     entries: list[Entry] = []
-    make = partial(experiments, only=only) if part == "experiments" else PARTS[part]
+    make = partial(PARTS[part], only=only) if only else PARTS[part]
     for entry in make(kernel, seconds):
         entries.append(entry)
         say(f"  {describe(entry)}")
@@ -321,13 +327,16 @@ def describe(entry: Entry) -> str:
 
 @dataclass
 class Bundle:
-    """One recording: where it goes, how long it may take, what failed, which experiments."""
+    """One recording: where it goes, how long it may take, what failed.
+
+    ``only``: part → what of it is recorded, where that is not all.
+    """
 
     out: Path
     gpu: str
     deadline: float
     failures: list[str]
-    only: Sequence[str] = ()
+    only: Mapping[str, Sequence[str]]
 
     def record(self, kernel: str, parts: Iterable[str]) -> None:
         """Record the parts of one kernel, and write its file of the bundle after each."""
@@ -352,7 +361,8 @@ class Bundle:
             self.results_with(kernel, so_far, results)
             path = Path(folder) / "entries.json"
             try:
-                status = start_part(part, kernel, path, seconds, results, self.only)
+                only = self.only.get(part, ())
+                status = start_part(part, kernel, path, seconds, results, only)
                 if status:
                     self.failures.append(f"{kernel} {part}: exit status {status}, see above")
             except subprocess.TimeoutExpired:
@@ -399,24 +409,41 @@ def pinned_nvrtc() -> str | None:
     return found[1] if found else None
 
 
+def refuse_unknown(what: str, names: Sequence[str], known: Iterable[str]) -> None:
+    """Raise RecordError for the first name that is not among the known ones."""
+    known = list(dict.fromkeys(known))
+    if unknown := [name for name in names if name not in known]:
+        raise RecordError(
+            f"{what} {unknown[0]!r}: these kernels have {', '.join(known) or 'none'}; "
+            f"name one of them"
+        )
+
+
 def record(
-    out: Path, kernels: list[str], parts: list[str], minutes: float, only: Sequence[str] = ()
+    out: Path,
+    kernels: list[str],
+    parts: list[str],
+    minutes: float,
+    *,
+    only_experiments: Sequence[str] = (),
+    only_problems: Sequence[str] = (),
 ) -> int:
     """Record ``parts`` of ``kernels`` into ``out``. Returns the exit status.
 
-    ``only``: names of the experiments to run, where not all. Raises RecordError for a changed tree
-    or an experiment that none of the kernels has, and NoHopper without a GPU, before anything runs.
+    ``only_experiments``, ``only_problems``: which experiments are run, and which problems (MxNxK)
+    are timed, where not all. Raises RecordError for a changed tree or for one that none of the
+    kernels has, and NoHopper without a GPU, before anything runs.
     """
-    known = {one.name for kernel in kernels for one in experiments_of(kernel)}
-    if unknown := [name for name in only if name not in known]:
-        raise RecordError(
-            f"experiment {unknown[0]!r}: these kernels have {', '.join(sorted(known)) or 'none'}; "
-            f"name one of them"
-        )
+    plans = [PLANS[kernel] for kernel in kernels if kernel in PLANS]
+    problems = (size_name(one) for plan in plans for one in plan.problems)
+    refuse_unknown("problem", only_problems, problems)
+    names = (one.name for kernel in kernels for one in experiments_of(kernel))
+    refuse_unknown("experiment", only_experiments, sorted(names))
     commit = source().commit
     out.mkdir(parents=True, exist_ok=True)
     gpu = find_hopper()
     say(f"commit {commit[:10]} on {gpu.gpu}, {gpu.sm_count} SMs, NVRTC {nvrtc_version()}")
+    only = {"experiments": only_experiments, "timing": only_problems}
     bundle = Bundle(out, gpu.gpu, time.monotonic() + 60 * minutes, [], only)
     if pinned_nvrtc() not in (None, nvrtc_version()):
         bundle.failures.append(
@@ -450,9 +477,18 @@ def main(arguments: list[str]) -> int:
         parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=DEFAULT_PARTS)
         parser.add_argument("--minutes", type=float, default=9, help="time limit of the whole")
         parser.add_argument("--experiment", nargs="+", default=(), help="these only, not all")
+        parser.add_argument(
+            "--problem", nargs="+", default=(), metavar="MxNxK", help="timings of these only"
+        )
         given = parser.parse_args(arguments)
-        parts = list(given.parts)
-        return record(given.out, given.kernel, parts, given.minutes, given.experiment)
+        return record(
+            given.out,
+            given.kernel,
+            list(given.parts),
+            given.minutes,
+            only_experiments=given.experiment,
+            only_problems=given.problem,
+        )
     except HopperError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return 1

@@ -13,7 +13,7 @@ they multiply. Where there is one kind of tile only, a step costs 1.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -36,15 +36,16 @@ class Tiling:
     """How C is cut into pairs of tiles.
 
     ``share_a``: the two tiles of a pair lie in a row and share A; otherwise in a column, and share
-    B. ``raster``: rows of pairs in a group, 0 for column by column. Raises ProblemError for sizes
-    that are no multiples of what an instruction multiplies.
+    B. ``raster``: rows of pairs in a group, or columns where they share B, so that neighbours share
+    the other operand; 0 for no groups, None for as many as v9 has as written. Raises ProblemError
+    for sizes that are no multiples of what an instruction multiplies.
     """
 
     tile_m: int = 256
     tile_n: int = 192
     tile_k: int = 64
     share_a: bool = True
-    raster: int = 16
+    raster: int | None = None
 
     def __post_init__(self) -> None:
         for name, multiple in (("tile_m", 128), ("tile_n", 64), ("tile_k", 16)):
@@ -58,11 +59,13 @@ class Tiling:
             raise ProblemError(
                 f"tile_n={self.tile_n}: a wgmma has 256 columns at most; take more rows instead"
             )
+        if self.raster is None:
+            object.__setattr__(self, "raster", 16 if self.share_a else 8)
         if _whole("raster", self.raster) < 0:
             raise ProblemError(f"raster={self.raster}: rows of pairs in a group; 0 for no groups")
 
     @classmethod
-    def of(cls, facts: LaunchFacts, raster: int = 16) -> Tiling:
+    def of(cls, facts: LaunchFacts, raster: int | None = None) -> Tiling:
         """The tiling of a compiled kernel; its RASTER is no launch fact."""
         share_a = 0 < facts.a_rows < facts.tile_m
         return cls(facts.tile_m, facts.tile_n, facts.tile_k, share_a, raster)
@@ -207,13 +210,15 @@ def plan_stream_k(
     stream: bool = True,
     alternate: bool = True,
     hand_over: int = HAND_OVER,
+    places: Sequence[int] | None = None,
 ) -> Plan:
     """Who computes what of C (m, n) = A (m, k) · B (n, k)ᵀ, with so many clusters.
 
     ``stream``: False for whole units only, wave after wave, as v8. ``alternate``: every second
     wave goes through K backwards. ``hand_over``: steps of a wide unit that a stream costs besides;
-    where the last wave idles less, units are whole. Raises ProblemError for sizes that v9 cannot
-    take.
+    where the last wave idles less, units are whole. ``places``: the numbers of the clusters by
+    place, after which they take whole units from the second wave on; None for their own. Raises
+    ProblemError for sizes that v9 cannot take.
     """
     tiling = tiling or Tiling()
     m, n, k = (_size(name, value) for name, value in (("m", m), ("n", n), ("k", k)))
@@ -227,6 +232,9 @@ def plan_stream_k(
         raise ProblemError(
             f"clusters={clusters}: at least 1; an H200 has room for 66 of two blocks each"
         )
+    places = tuple(range(clusters) if places is None else places)
+    if sorted(places) != list(range(clusters)):
+        raise ProblemError(f"places={places}: each of {clusters} clusters has a number of its own")
     steps = -(-k // tiling.tile_k)
     units = divide(m, n, tiling)
     cut = _Cut(steps, clusters, sum(unit.wide for unit in units), len(units), *tiling.costs)
@@ -235,10 +243,13 @@ def plan_stream_k(
     if tiling.rest_n:
         narrow = divide(m, n, tiling, narrow=True)
         if _Cut(steps, clusters, 0, len(narrow), *tiling.costs).all_whole < least:
-            return _whole_units(m, n, k, clusters, tiling, steps, narrow, alternate)
+            return _whole_units(m, n, k, places, tiling, steps, narrow, alternate)
     if not stream or cut.all_whole <= shared:
-        return _whole_units(m, n, k, clusters, tiling, steps, units, alternate)
-    pieces = tuple(tuple(_pieces_of(cluster, cut, units, alternate)) for cluster in range(clusters))
+        return _whole_units(m, n, k, places, tiling, steps, units, alternate)
+    pieces = tuple(
+        tuple(_pieces_of(cluster, place, cut, units, alternate))
+        for cluster, place in enumerate(places)
+    )
     return Plan(m, n, k, clusters, tiling, steps, units, cut.waves, cut.sharers, pieces)
 
 
@@ -262,10 +273,13 @@ def divide(m: int, n: int, tiling: Tiling, *, narrow: bool = False) -> tuple[Uni
             columns += 1
     units = []
     for number in range(rows * columns):
-        row, column = rasterized(number, rows, columns, tiling.raster)
+        if tiling.share_a:
+            row, column = rasterized(number, rows, columns, tiling.raster)
+        else:
+            column, row = rasterized(number, columns, rows, tiling.raster)
         units.append(Unit(number, row * high, column * broad, high, broad, True, cost[0]))
     for beyond in range(rows * rest):
-        row, column = rasterized(beyond, rows, rest, tiling.raster)
+        column, row = rasterized(beyond, rest, rows, (tiling.raster + 1) // 2)
         left = columns * broad + column * tiling.rest_n
         units.append(Unit(len(units), row * high, left, high, tiling.rest_n, False, cost[1]))
     return tuple(units)
@@ -325,12 +339,12 @@ class _Cut:
 
 
 def _pieces_of(
-    cluster: int, cut: _Cut, units: tuple[Unit, ...], alternate: bool
+    cluster: int, place: int, cut: _Cut, units: tuple[Unit, ...], alternate: bool
 ) -> Iterator[Piece]:
     """A cluster's pieces in order: whole units, then its share of the stream from the back."""
     steps = cut.steps
     for wave in range(cut.waves):
-        unit = cluster + wave * cut.clusters
+        unit = (place if wave else cluster) + wave * cut.clusters
         backwards = alternate and wave % 2 == 1
         yield Piece(cluster, unit, 0, steps, (), None, backwards, steps * units[unit].cost)
     if cluster >= cut.sharers:
@@ -372,20 +386,22 @@ def _whole_units(
     m: int,
     n: int,
     k: int,
-    clusters: int,
+    places: tuple[int, ...],
     tiling: Tiling,
     steps: int,
     units: tuple[Unit, ...],
     alternate: bool,
 ) -> Plan:
+    clusters = len(places)
     waves = -(-len(units) // clusters)
     pieces = tuple(
         tuple(
             Piece(cluster, unit, 0, steps, (), None, alternate and wave % 2 == 1,
                   steps * units[unit].cost)
-            for wave, unit in enumerate(range(cluster, len(units), clusters))
+            for wave in range(waves)
+            if (unit := (place if wave else cluster) + wave * clusters) < len(units)
         )
-        for cluster in range(clusters)
+        for cluster, place in enumerate(places)
     )  # fmt: skip
     return Plan(m, n, k, clusters, tiling, steps, units, waves, 0, pieces)
 

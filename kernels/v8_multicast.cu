@@ -18,6 +18,7 @@
 #include "named_barrier.cuh"
 #include "outbox.cuh"
 #include "pair_ring.cuh"
+#include "places.cuh"
 #include "raster.cuh"
 #include "ring.cuh"
 #include "setmaxnreg.cuh"
@@ -38,7 +39,7 @@
 #define SHARE_A 0
 #endif
 #ifndef RASTER
-#define RASTER 8  // rows of pairs in a group; 0: column by column
+#define RASTER (SHARE_A ? 16 : 8)  // rows of pairs in a group, or columns (see [corner]); 0: no groups
 #endif
 #ifndef TURN
 #define TURN (STAGES - 1)  // last steps of a tile that consumer 1 holds back; 0: none
@@ -87,6 +88,7 @@ LAUNCH_FACT(b_rows, B_ROWS);
 LAUNCH_FACT(c_rows, BOX_M);
 LAUNCH_FACT(c_columns, BOX_N);
 LAUNCH_FACT(persistent, 1);
+LAUNCH_FACT(places, 1);
 
 // [order]
 struct Order {
@@ -97,17 +99,20 @@ struct Order {
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-             const __grid_constant__ TensorMap map_c, int m, int n, int k) {
+             const __grid_constant__ TensorMap map_c, unsigned* claims,
+             const __grid_constant__ Places places, int m, int n, int k) {
   // [setup]
   extern __shared__ unsigned char dynamic[];
   Shared& shared = *reinterpret_cast<Shared*>(dynamic + (-shared_address(dynamic) & 1023));
   __shared__ PairBarriers<STAGES> barriers;
   __shared__ Order orders[STAGES];              // where a stage is the first of a tile: which
   __shared__ Outbox out;
+  __shared__ Placing placing;
 
   if (threadIdx.x == 0) {
     barriers.init(CONSUMERS * 4);
     outbox_init(out);
+    mbarrier_init(&placing.told, 1);
     fence_mbarrier_init();
   }
   cluster_sync();  // nobody sends before the other block's barriers exist
@@ -124,9 +129,16 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
     if (warp == CONSUMERS * 4 && elect_one()) {
       // [produce]
       const int rows = (m + PAIR_M - 1) / PAIR_M, columns = (n + PAIR_N - 1) / PAIR_N;
+      const int pairs = rows * columns, clusters = gridDim.x / CLUSTER;
       Place<STAGES> at{1};  // parity 1: at first every stage is free
-      for (int pair = blockIdx.x / CLUSTER; pair < rows * columns; pair += gridDim.x / CLUSTER) {
-        const Tile corner = rasterized<RASTER>(pair, rows, columns);
+      for (int first = 0; first < pairs; first += clusters) {  // wave after wave
+        const int pair = first + (first == 0 ? blockIdx.x / CLUSTER : wait_for_place(placing));
+        if (pair >= pairs) break;
+        // [corner]
+        // Neighbours in number share what the two blocks do not.
+        const Tile corner = SHARE_A ? rasterized<RASTER>(pair, rows, columns)
+                                    : rasterized_along_rows<RASTER>(pair, rows, columns);
+        // [/corner]
         const int row = corner.row * PAIR_M + (SHARE_A ? 0 : rank * TILE_M);
         const int column = corner.column * PAIR_N + (SHARE_A ? rank * TILE_N : 0);
 #pragma unroll 1
@@ -152,6 +164,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
       // [/produce]
     }
     if (warp == CONSUMERS * 4 + 1 && elect_one()) outbox_ship<SLOT_BOXES>(out, shared.boxes, &map_c);
+    if (warp == CONSUMERS * 4 + 2 && rank == 0 && elect_one()) tell_place(placing, claim_place(places, claims));
     __syncwarp();
     cluster_sync();  // a block that leaves takes its barriers along, and the other still arrives there
     return;

@@ -12,7 +12,8 @@
 // Any M; N is a multiple of 8, because TMA stores rows of C of a multiple of 16 bytes; so is K.
 // Launch: clusters of two blocks of 384 threads, as many as there are pairs of SMs, for shares are for
 // all of them. Warpgroups 0 and 1 multiply; of warpgroup 2, warp 0 loads and warp 1 stores.
-// partials: TILE_M × TILE_N floats for each block. flags: 2 for each block, 0, and 0 again at the end.
+// partials: TILE_M × TILE_N floats for each block. flags: 2 for each block. claims: see places.cuh. Flags
+// and claims are 0, and 0 again at the end.
 #include "descriptor.cuh"
 #include "element.cuh"
 #include "launch_facts.cuh"
@@ -23,6 +24,7 @@
 #include "pair_ring.cuh"
 #include "pairs.cuh"
 #include "partials.cuh"
+#include "places.cuh"
 #include "ring.cuh"
 #include "setmaxnreg.cuh"
 #include "stream_k.cuh"
@@ -43,7 +45,7 @@
 #define SHARE_A 1  // the pair's tiles lie in a row and share A; 0: in a column, and share B
 #endif
 #ifndef RASTER
-#define RASTER 16  // rows of pairs in a group; 0: column by column
+#define RASTER (SHARE_A ? 16 : 8)  // rows of pairs in a group, or columns (pairs.cuh); 0: no groups
 #endif
 #ifndef TURN
 #define TURN (STAGES - 1)  // last steps of a tile that consumer 1 holds back; 0: none
@@ -96,6 +98,7 @@ LAUNCH_FACT(b_rows, B_ROWS);
 LAUNCH_FACT(c_rows, BOX_M);
 LAUNCH_FACT(c_columns, BOX_N);
 LAUNCH_FACT(persistent, 1);
+LAUNCH_FACT(places, 1);
 LAUNCH_FACT(partial_floats, TILE_M * TILE_N);
 LAUNCH_FACT(flags, CONSUMERS);
 
@@ -106,7 +109,7 @@ using Barriers = PairBarriers<STAGES>;
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
             const __grid_constant__ TensorMap map_c, float* partials, unsigned* flags,
-            int m, int n, int k) {
+            unsigned* claims, const __grid_constant__ Places places, int m, int n, int k) {
   // [setup]
   extern __shared__ unsigned char dynamic[];
   Shared& shared = *reinterpret_cast<Shared*>(dynamic + (-shared_address(dynamic) & 1023));
@@ -115,10 +118,12 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
   __shared__ Outbox out;
   __shared__ Division pairs;        // the producer's, as is the next
   __shared__ Work work;
+  __shared__ Placing placing;
 
   if (threadIdx.x == 0) {
     barriers.init(CONSUMERS * 4);
     outbox_init(out);
+    mbarrier_init(&placing.told, 1);
     fence_mbarrier_init();
   }
   cluster_sync();  // nobody sends before the other block's barriers exist
@@ -135,7 +140,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
     if (warp == CONSUMERS * 4 && elect_one()) {
       // [plan]
       work.steps = (k + TILE_K - 1) / TILE_K;
-      work.cluster = blockIdx.x / CLUSTER, work.clusters = gridDim.x / CLUSTER;
+      work.cluster = work.place = blockIdx.x / CLUSTER, work.clusters = gridDim.x / CLUSTER;
       auto plan = [&](bool narrow) {
         pairs.divide(m, n, narrow);
         work.wide = pairs.rows * pairs.columns, work.units = work.wide + pairs.rows * pairs.rest;
@@ -146,10 +151,12 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
       // [/plan]
       Place<STAGES> at{1};  // parity 1: at first every stage is free
       for (int index = 0; index < work.pieces; ++index) {
+        if (index == 1) work.place = wait_for_place(placing);
         if (index == work.waves) work.cut();
         if (index == work.pieces) break;
         // [corner]
         const Piece piece = work.piece(index);
+        if (piece.unit >= work.units) break;
         const Order order = pairs.order(piece, rank);
         const bool backwards = ALTERNATE && index < work.waves && index % 2 == 1;
         // [/corner]
@@ -167,7 +174,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
           mbarrier_arrive_expect_tx(landed, (tile_m + tile_n) * TILE_K * sizeof(Element));
           const int b_first = halve_a ? 0 : rank * tile_n / 2, b_last = halve_a ? tile_n : b_first + tile_n / 2;
           if (halve_a) {
-            const int half = rank * A_ROWS;
+            const int half = cluster_rank() * A_ROWS;  // asked for again: registers are short
             tma_load_2d_multicast(a + half * TILE_K, &map_a, landed, order.row + half, deep, 3);
           } else {
             tma_load_2d(a, &map_a, landed, order.row, deep);
@@ -195,6 +202,8 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
     }
     if (warp == CONSUMERS * 4 + 1 && elect_one())
       outbox_ship<SLOT_BOXES>(out, shared.boxes, &map_c);
+    if (warp == CONSUMERS * 4 + 2 && rank == 0 && elect_one())
+      tell_place(placing, claim_place(places, claims));
     __syncwarp();
   } else {
     setmaxnreg_inc<232>();  // 2 · 232 + 40 = 3 · 168

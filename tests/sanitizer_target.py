@@ -180,10 +180,10 @@ def planned(program: Program, shape: Shape, gpu: HopperGpu | EmulatedGpu) -> Lau
     a, b = (gpu.array(matrix) for matrix in problem_of(shape).inputs())
     c = gpu.array(numpy.full((shape.m, shape.n), numpy.nan, "float16"))
     launch = plan(program, a, b, c, blocks=shape.blocks)
-    if not launch.workspace:
+    if not program.facts.partial_floats:
         return launch
-    partials, flags = launch.workspace
-    return with_workspace(launch, gpu.array(numpy.full(partials.shape, numpy.nan, "f4")), flags)
+    partials, *zeros = launch.workspace
+    return with_workspace(launch, gpu.array(numpy.full(partials.shape, numpy.nan, "f4")), *zeros)
 
 
 def problem_of(shape: Shape) -> Problem:
@@ -192,8 +192,8 @@ def problem_of(shape: Shape) -> Problem:
 
 
 def with_workspace(launch: Launch, *workspace) -> Launch:
-    """The launch with other partial sums and flags, which come behind three tensor maps."""
-    args = (*launch.args[:3], *workspace, *launch.args[5:])
+    """The launch with another workspace, which comes behind three tensor maps."""
+    args = (*launch.args[:3], *workspace, *launch.args[3 + len(workspace) :])
     return replace(launch, args=args, workspace=workspace)
 
 
@@ -207,9 +207,9 @@ def broken(tool: str, gpu: HopperGpu | EmulatedGpu) -> Launch:
     launch = planned(compile_mutation(mutation), SHAPES[mutation.kernel][several_tiles], gpu)
     if tool != "initcheck":
         return launch
-    partials, flags = launch.workspace
+    partials, flags, claims = launch.workspace
     empty = (numpy if isinstance(flags, numpy.ndarray) else cupy).empty
-    return with_workspace(launch, partials, empty(flags.shape, flags.dtype))
+    return with_workspace(launch, partials, empty(flags.shape, flags.dtype), claims)
 
 
 def run_control(tool: str) -> None:

@@ -129,70 +129,115 @@ def test_without_nvml_a_timing_goes_on_and_says_nothing(monkeypatch):
 
 
 class SimulatedGpu:
-    """A stream on which time passes by what is queued; stands in for the clock probe too."""
+    """A stream on which time passes by what is queued; stands in for the clock probe too.
 
-    def __init__(self) -> None:
+    ``order``: what was queued, a letter each: a name, or g(ate), p(robe), | for an event, w(ait).
+    ``pause_costs``: what a launch takes longer, as a factor, within PAUSE_MS behind a gate.
+    """
+
+    PAUSE_MS = 0.15
+
+    def __init__(self, pause_costs: float = 1.0) -> None:
         self.now = 0.0
         self.queued: list[str] = []
+        self.gates_ns: list[int] = []
+        self.pause_costs, self.slow_until = pause_costs, 0.0
+
+    @property
+    def order(self) -> str:
+        return "".join(self.queued)
 
     def launch(self, name: str, ms: float):
         def run() -> None:
             self.queued.append(name)
-            self.now += ms
+            self.now += ms * (self.pause_costs if self.now < self.slow_until else 1.0)
 
         return run
 
     def gate(self, spin_ns: int) -> None:
-        self.queued.append("gate")
+        self.queued.append("g")
+        self.gates_ns.append(spin_ns)
         self.now += spin_ns / 1e6
+        self.slow_until = self.now + self.PAUSE_MS
 
     def probe(self) -> float:
-        self.queued.append("probe")
+        self.queued.append("p")
         return self.now
 
     def event(self) -> float:
+        self.queued.append("|")
         return self.now
 
     def elapsed(self, start: float, end: float) -> float:
         return end - start
 
     def synchronize(self) -> None:
-        self.queued.append("wait")
+        self.queued.append("w")
 
     def read(self, before: float, after: float) -> tuple[float, float]:
         return 1500.0, 1600.0
 
 
-def estimate(own_ms: float, peer_ms: float) -> bench.Estimate:
-    return bench.Estimate(own_ms, peer_ms, 20_000.0, 15)
+def estimate(own_ms: float, peer_ms: float, queueing_ns: float = 20_000.0) -> bench.Estimate:
+    return bench.Estimate(own_ms, peer_ms, queueing_ns, 15)
 
 
 def test_a_burst_alternates_launch_by_launch():
     gpu = SimulatedGpu()
-    timed = bench._burst(gpu, gpu.launch("k", 2.0), gpu.launch("p", 1.5), estimate(2.0, 1.5))
-    assert "".join(name[0] for name in gpu.queued) == "gp" + 60 * "kp" + "pw"
+    timed = bench._burst(gpu, gpu.launch("k", 2.0), gpu.launch("c", 1.5), estimate(2.0, 1.5))
+    assert gpu.order == "gp" + 60 * "|k|c|" + "pw"
     assert timed.samples_ms == 60 * (2.0,)
     assert timed.peer_samples_ms == 60 * (1.5,)
-    assert timed.launches_per_sample == 1
+    assert (timed.launches_per_sample, timed.warm_up) == (1, 15)
     assert timed.conditions.clock_mhz == 1500.0
     assert timed.peer_conditions is None
 
 
-def test_small_launches_are_queued_behind_a_gate_that_is_not_timed():
+def test_small_launches_follow_one_another_where_the_host_keeps_ahead():
     gpu = SimulatedGpu()
-    timed = bench._burst(gpu, gpu.launch("k", 0.01), gpu.launch("p", 0.02), estimate(0.01, 0.02))
-    assert timed.launches_per_sample == 20
-    assert gpu.queued[:42] == ["gate", "probe", "gate"] + 20 * ["k"] + 19 * ["p"]
+    found = estimate(0.04, 0.05)
+    timed = bench._burst(gpu, gpu.launch("k", 0.04), gpu.launch("c", 0.05), found)
+    assert gpu.order == "gp" + 60 * ("|" + 5 * "k" + "|" + 5 * "c" + "|") + "pw"
+    assert timed.samples_ms == 60 * (0.04,)
+    assert timed.peer_samples_ms == 60 * (0.05,)
+    assert (timed.launches_per_sample, timed.warm_up) == (5, 15)
+    # By the time the first of them starts, a pair of samples is queued.
+    assert gpu.gates_ns[0] > 5 * found.queueing_ns
+
+
+def test_behind_a_gate_launches_of_both_lead_in_that_are_not_timed():
+    gpu = SimulatedGpu()
+    found = estimate(0.01, 0.02)
+    timed = bench._burst(gpu, gpu.launch("k", 0.01), gpu.launch("c", 0.02), found)
+    pair = "g" + 7 * "k" + 7 * "c" + "|" + 20 * "k" + "|" + 20 * "c" + "|"
+    assert gpu.order == "gp" + 60 * pair + "pw"
     assert timed.samples_ms == 60 * (0.01,)
     assert timed.peer_samples_ms == 60 * (0.02,)
+    assert (timed.launches_per_sample, timed.warm_up) == (20, 15 + 7)
+    assert min(gpu.gates_ns[1:]) > (7 + 20) * found.queueing_ns
+
+
+def test_neither_side_pays_for_the_pause_at_a_gate():
+    gpu = SimulatedGpu(pause_costs=1.5)
+    run, peer = gpu.launch("k", 0.01), gpu.launch("c", 0.01)
+    timed = bench._burst(gpu, run, peer, estimate(0.01, 0.01))
+    assert gpu.order.count("g") == 1 + 60
+    assert timed.samples_ms == timed.peer_samples_ms == 60 * (0.01,)
+
+
+def test_a_gate_is_needed_where_queueing_takes_more_than_half_of_the_launches_time():
+    assert bench.lead_ins(estimate(0.05, 0.05, queueing_ns=50_000.0)) == 0
+    assert bench.lead_ins(estimate(0.05, 0.05, queueing_ns=50_001.0)) == 2
+    assert bench.lead_ins(estimate(0.002, 0.003)) == 40
+    assert bench.lead_ins(estimate(0.3, 0.3, queueing_ns=1e6)) == 1
+    assert bench.lead_ins(estimate(2.0, 1.5)) == 0
 
 
 def test_sustained_blocks_alternate_and_their_first_halves_do_not_count():
     gpu = SimulatedGpu()
-    timed = bench._sustained(gpu, gpu.launch("k", 2.0), gpu.launch("p", 1.0), estimate(2.0, 1.0))
-    block = 250 * "{0}" + "p" + 250 * "{0}" + "pw"
-    shown = "".join({"probe": "p", "wait": "w", "p": "c"}.get(n, n) for n in gpu.queued)
-    assert shown == 6 * (block.format("k") + block.format("c"))
+    timed = bench._sustained(gpu, gpu.launch("k", 2.0), gpu.launch("c", 1.0), estimate(2.0, 1.0))
+    block = 250 * "{0}" + "p|" + 250 * "{0}" + "|pw"
+    assert gpu.order == 6 * (block.format("k") + block.format("c"))
     assert timed.samples_ms == 5 * (2.0,)
     assert timed.peer_samples_ms == 5 * (1.0,)
     assert timed.launches_per_sample == 250
@@ -202,14 +247,14 @@ def test_sustained_blocks_alternate_and_their_first_halves_do_not_count():
 def test_sustained_mode_refuses_launches_that_the_host_cannot_keep_up_with():
     gpu = SimulatedGpu()
     with pytest.raises(ProblemError, match="0.01 ms: sustained mode needs 0.1 ms"):
-        bench._sustained(gpu, gpu.launch("k", 0.01), gpu.launch("p", 0.01), estimate(0.01, 0.01))
+        bench._sustained(gpu, gpu.launch("k", 0.01), gpu.launch("c", 0.01), estimate(0.01, 0.01))
 
 
 def test_the_estimate_comes_from_launches_that_waited_behind_a_gate():
     gpu = SimulatedGpu()
-    found = bench._estimate(gpu, gpu.launch("k", 2.0), gpu.launch("p", 1.0))
+    found = bench._estimate(gpu, gpu.launch("k", 2.0), gpu.launch("c", 1.0))
     assert (found.own_ms, found.peer_ms) == pytest.approx((2.0, 1.0))
-    assert gpu.queued.count("k") == gpu.queued.count("p") == found.launches
+    assert gpu.order.count("k") == gpu.order.count("c") == found.launches
     assert found.launches == 15 + 17  # 50 ms more, to raise the clock
 
 

@@ -23,6 +23,7 @@ CONFIGURATIONS = {
         for n in (8, 64, 72, 128, 136, 256)
         for flag in (0, 1)
     ],
+    "chip": [{}, *({"CLUSTER": size} for size in (3, 8))],
     "fragment_map": [
         {},
         {"PACKED_SUMS": 1},
@@ -139,6 +140,7 @@ EXPECTED = {
     "tma_swizzle": ["UTMALDG", "SYNCS", "STS", "LDS"],
     "wgmma_modes": ["HGMMA", "FENCE", "STS", "CS2R"],
     "ceiling": ["HGMMA", "UTMALDG", "SYNCS", "CS2R"],
+    "chip": ["ATOMG", "CS2R", "STG"],
     "fragment_map": ["HGMMA", "FENCE", "STS", "STG"],
     "layout_copy": ["LDG", "STG"],
     "one_wgmma": ["HGMMA", "FENCE", "STS", "STG"],

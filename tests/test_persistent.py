@@ -5,6 +5,7 @@ order it was added. Small tiles keep the emulator quick; v9's own tile is the on
 tiles of another shape for the rest of N.
 """
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 
@@ -17,11 +18,13 @@ from rungs import (
     launched,
     multiplied,
     require_emulated_bits,
+    require_flags_lowered,
     require_same_bits_again,
     require_streams_apart,
 )
 
 from hopper.check import check
+from hopper.chip import argument
 from hopper.compile import Program, compile_kernel
 from hopper.errors import CompileError, ProblemError
 from hopper.gemm import Problem, gemm, plan
@@ -102,6 +105,68 @@ def test_pairs_may_lie_in_a_row_or_in_a_column(kernel, raster):
         rows = (program.facts.a_box[0], program.facts.b_box[0])
         assert rows == ((64, 128) if share_a else (128, 64))  # half of what both need
         assert (multiplied(program, problem).c == exact(problem)).all()
+
+
+@pytest.mark.parametrize("places", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("kernel", PAIRED)
+def test_clusters_may_be_numbered_in_any_order(kernel, places):
+    """More units than a whole number of waves, and for v9 a stream behind them: the same bits."""
+    program = small(kernel)
+    for rows, columns in ((1, 1), (4, 5), (7, 2)):
+        shape = (rows * program.facts.tile_m, columns * program.facts.tile_n, 264)
+        problem = Problem(*shape, seed=rows)
+        found = multiplied(program, problem, blocks=6, places=places)
+        check(found.c, *problem.inputs())
+        dealt = multiplied(program, problem, blocks=6, places="dealt")
+        assert found.c.tobytes() == dealt.c.tobytes()
+
+
+@pytest.mark.parametrize("kernel", PAIRED)
+def test_a_unit_of_the_second_wave_goes_to_the_cluster_with_its_number(kernel):
+    """Four pairs of tiles for three clusters: the fourth is that of the cluster with number 0."""
+    program = small(kernel, **({"STREAM": 0} if kernel == PERSISTENT[2] else {}))
+    problem = Problem(2 * program.facts.tile_m, 4 * program.facts.tile_n, 128)
+    for places in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        run = multiplied(program, problem, blocks=6, places=places).run
+        commits = Counter(event.block // 2 for event in run.trace.of("wgmma.commit"))
+        assert max(commits, key=commits.get) == places.index(0)
+        assert sorted(commits.values()) == [8, 8, 16]  # steps, blocks, consumers
+
+
+@pytest.mark.parametrize("kernel", PAIRED)
+def test_clusters_of_a_single_wave_do_not_wait_for_numbers(kernel):
+    """A pair of tiles each: by number in the launch, whatever their places."""
+    program = small(kernel, **({"STREAM": 0} if kernel == PERSISTENT[2] else {}))
+    problem = Problem(2 * program.facts.tile_m, program.facts.tile_n, 128)
+    run = multiplied(program, problem, blocks=6, places=(2, 1, 0)).run
+    assert {event.block // 2 for event in run.trace.of("wgmma.commit")} == {0}
+
+
+@pytest.mark.parametrize("kernel", PAIRED)
+def test_two_clusters_of_one_place_take_different_numbers(kernel):
+    """More clusters than places, as if one ended before another began: numbers come twice."""
+    program = small(kernel)
+    shape = (4 * program.facts.tile_m, 3 * program.facts.tile_n, 136)
+    problem = Problem(*shape, distribution="integers")
+    a, b = problem.inputs()
+    for numbers in ((0, 0, 1), (2, 2, 2), (1, 0, 0)):
+        c = numpy.full((problem.m, problem.n), numpy.nan, a.dtype)
+        launch = plan(program, a, b, c, blocks=6)
+        *others, _ = launch.args[:-3]
+        args = (*others, argument(numbers), *launch.args[-3:])
+        for _ in range(2):  # the second launch finds the claims as the first did
+            assert replace(launch, args=args).run().hazards == ()
+            assert (c == exact(problem)).all()
+            require_flags_lowered(launch)
+
+
+@pytest.mark.parametrize("kernel", PAIRED)
+@pytest.mark.parametrize("places", [(0, 1), (0, 1, 1), (0, 1, 3), (0, 1, 2, 3)])
+def test_numbers_of_places_that_are_no_permutation_are_refused(kernel, places):
+    a, b = Problem(64, 64, 64).inputs()
+    c = numpy.zeros((64, 64), "float16")
+    with pytest.raises(ProblemError, match="there are 3 pairs of SMs.*pass a permutation"):
+        plan(small(kernel), a, b, c, places=places)
 
 
 @pytest.mark.parametrize("n", [128, 392, 520, 640, 1160])
@@ -241,11 +306,13 @@ def test_a_workspace_belongs_to_its_launch():
     a, b = Problem(64, 64, 64).inputs()
     c = numpy.zeros((64, 64), "float16")
     first, second = (plan(program, a, b, c) for _ in range(2))
-    partials, flags = first.workspace
+    partials, flags, claims = first.workspace
     blocks = first.grid[0]
     assert (partials.size, flags.size) == (blocks * 128 * 128, blocks * 2)
+    assert claims.size == 1 + blocks // 2
     assert not numpy.shares_memory(partials, second.workspace[0])
-    assert plan(small("v8_multicast"), a, b, c).workspace == ()
+    assert [each.size for each in plan(small("v8_multicast"), a, b, c).workspace] == [2]
+    assert plan(small("v7_persistent"), a, b, c).workspace == ()
 
 
 # ---- with a Hopper GPU --------------------------------------------------------------------------
@@ -301,8 +368,9 @@ def test_more_blocks_than_run_at_once_come_to_an_end(gpu):
     workspace = (
         cupy.zeros(blocks * program.facts.partial_floats, "float32"),
         cupy.zeros(blocks * program.facts.flags, "uint32"),
+        cupy.zeros(1 + blocks // program.facts.cluster, "uint32"),
     )
-    args = (*launch.args[:3], *workspace, *launch.args[5:])
+    args = (*launch.args[:3], *workspace, *launch.args[6:])
     replace(launch, grid=(blocks, 1, 1), args=args, workspace=workspace).run()
     check(c, a, b)
 

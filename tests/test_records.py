@@ -673,6 +673,17 @@ def test_merge_replaces_the_like_keeps_the_fresh_and_drops_the_stale(results, tm
     assert records.quantity(f"{KERNEL} 1024 ms").value == 2.0
 
 
+def test_a_bundle_of_some_timings_leaves_every_other_entry_alone(results, tmp_path):
+    wide = dataclasses.replace(SMALL, dtype="bfloat16")
+    others = [entry(timing()), entry(timing(mode="sustained")), entry(timing(wide))]
+    others += [entry(timing(SMALL), TILE_M=64), entry(example("tuning")), entry(chapter())]
+    write(entry(timing(SMALL, ms=2.0)), *others)
+    again = entry(timing(SMALL, ms=3.0))
+    records.merge(bundle_of(tmp_path / "bundle", again))
+    merged = records.load(KERNEL).entries
+    assert len(merged) == len(others) + 1 and all(one in merged for one in (again, *others))
+
+
 def test_merge_refuses_what_is_no_sound_recording(results, tmp_path):
     with pytest.raises(RecordError, match="no bundle"):
         records.merge(tmp_path)
@@ -1127,8 +1138,48 @@ def test_some_experiments_can_be_recorded_without_the_others(monkeypatch, tmp_pa
 
 def test_an_experiment_that_nobody_has_is_refused_before_anything_runs(recorder):
     with pytest.raises(RecordError, match="experiment 'speeed': these kernels have"):
-        recording.record(recorder.out, [KERNEL], ["experiments"], 9, ["speeed"])
+        recording.record(recorder.out, [KERNEL], ["experiments"], 9, only_experiments=["speeed"])
     assert not recorder.out.exists()
+
+
+def test_some_problems_can_be_timed_without_the_others(monkeypatch):
+    planned = (HEADLINE, SMALL, dataclasses.replace(SMALL, dtype="bfloat16"))
+    monkeypatch.setitem(recording.PLANS, KERNEL, KernelPlan(planned))
+    monkeypatch.setattr(recording, "find_hopper", lambda: None)
+    monkeypatch.setattr(recording, "each", lambda make, items: items)
+    assert list(recording.timing(KERNEL, 60)) == list(planned)
+    assert list(recording.timing(KERNEL, 60, only=["1024x1024x1024"])) == list(planned[1:])
+
+
+def test_a_problem_that_is_not_planned_is_refused_before_anything_runs(recorder):
+    says = "problem '1024x1024': these kernels have 8192x8192x8192, .*1024x1024x1024, .*name one"
+    with pytest.raises(RecordError, match=says):
+        recording.record(recorder.out, [KERNEL], ["timing"], 9, only_problems=["1024x1024"])
+    assert not recorder.out.exists()
+
+
+def test_a_choice_reaches_its_part_and_no_other(recorder, monkeypatch):
+    chosen = {}
+
+    def start(part, kernel, path, seconds, folder, only):
+        chosen[part] = list(only)
+        recording.write_entries([entry(example(part))], path)
+        return 0
+
+    monkeypatch.setattr(recording, "start_part", start)
+    arguments = ["--out", str(recorder.out), "--kernel", KERNEL, "--parts", "timing", "counters"]
+    assert recording.main([*arguments, "--problem", "1024x1024x1024", "2048x2048x2048"]) == 0
+    assert chosen == {"timing": ["1024x1024x1024", "2048x2048x2048"], "counters": []}
+
+
+def test_a_part_is_started_with_its_choice(monkeypatch, tmp_path):
+    taken = []
+    monkeypatch.setitem(
+        recording.PARTS, "timing", lambda *_, only=(): taken.append(only) or iter(())
+    )
+    for choice in ([], ["1024x1024x1024"]):
+        assert recording.main(["part", "timing", KERNEL, str(tmp_path / "x"), "9", *choice]) == 0
+    assert taken == [(), ["1024x1024x1024"]]
 
 
 def test_entries_cross_between_processes(tmp_path):

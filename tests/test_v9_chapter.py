@@ -1,5 +1,6 @@
 """The chapter on v9: the plan against the kernel, its promises, bits, mutants, exercises."""
 
+import re
 from collections import Counter
 
 import numpy
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import hopper
 from hopper import exercises, figures
+from hopper.architecture import constant
 from hopper.compile import compile_kernel
 from hopper.emulator import Emulator
 from hopper.errors import ProblemError
@@ -33,6 +35,13 @@ KERNEL = "v9_stream_k"
 PAGE = (ROOT / "chapters" / f"{KERNEL}.md").read_text(encoding="utf-8")
 SMALL = Tiling(128, 128)
 PAIRS_OF_256 = Tiling(128, 256, share_a=False)  # of the page's small example
+
+
+def page_cell(words):
+    """The code of the page's only cell with these words."""
+    (cell,) = (code for code in re.findall(r"ipython3\n(.*?)```", PAGE, re.S) if words in code)
+    return cell
+
 
 plans = st.builds(
     plan_stream_k,
@@ -202,19 +211,21 @@ def test_the_constants_are_those_of_the_header():
 
 SHARED = {"HAND_OVER": 0}
 CASES = (
-    # defines, tiling, (m, n, k), blocks
-    (SHARED, None, (256, 640, 448), 4),  # a wide unit and one of the rest, two sharers
-    ({}, None, (256, 640, 448), 4),  # they are not worth it
-    ({}, None, (300, 768, 200), 6),  # narrow units only: four waves of less
-    ({}, None, (256, 384, 1600), 4),  # long enough to be worth it
-    (SMALL_PAIRS, SMALL, (128, 256, 832), 6),  # three sharers of one unit
-    (SMALL_PAIRS, SMALL, (384, 256, 320), 4),  # waves, the second one backwards, and a stream
-    (SMALL_PAIRS | {"STREAM": 0}, SMALL, (384, 256, 192), 4),
+    # defines, tiling, (m, n, k), blocks, wide units, the others, gifts
+    (SHARED, None, (256, 640, 448), 4, 1, 1, 1),  # a unit of each kind, two sharers
+    ({}, None, (256, 640, 448), 4, 1, 1, 0),  # they are not worth it
+    ({}, None, (300, 768, 200), 6, 0, 6, 0),  # narrow units only: as many waves of less
+    ({}, None, (256, 384, 2560), 6, 1, 0, 2),  # long enough to be worth it
+    (SMALL_PAIRS, SMALL, (128, 256, 832), 6, 1, 0, 2),  # three sharers of one unit
+    (SMALL_PAIRS, SMALL, (384, 256, 320), 4, 3, 0, 1),  # a wave, and a stream
+    (SMALL_PAIRS | {"STREAM": 0}, SMALL, (384, 256, 192), 4, 3, 0, 0),  # the second wave backwards
 )
 
 
-@pytest.mark.parametrize(("defines", "tiling", "size", "blocks"), CASES)
-def test_each_block_computes_the_steps_that_the_plan_says(defines, tiling, size, blocks):
+@pytest.mark.parametrize(("defines", "tiling", "size", "blocks", "wide", "others", "gifts"), CASES)
+def test_each_block_computes_the_steps_that_the_plan_says(
+    defines, tiling, size, blocks, wide, others, gifts
+):
     program = compile_kernel(KERNEL, **defines)
     tiling = tiling or Tiling.of(program.facts)
     assert tiling == Tiling.of(program.facts)
@@ -230,6 +241,7 @@ def test_each_block_computes_the_steps_that_the_plan_says(defines, tiling, size,
         stream=defines.get("STREAM", 1) == 1,
         hand_over=defines.get("HAND_OVER", HAND_OVER),
     )
+    assert (plan.wide, len(plan.units) - plan.wide, plan.gifts) == (wide, others, gifts)
     commits = Counter(event.block for event in run.trace.of("wgmma.commit"))
     for cluster, pieces in enumerate(plan.pieces):
         steps = sum(piece.steps for piece in pieces)
@@ -293,12 +305,54 @@ def test_what_the_page_says_of_8192():
     assert waves(8192, 8192, 256, 384, 66).whole == 11
     assert "in place of less than {math}`10.4`" in PAGE
     assert 8192 * 8192 / (256 * 384) / 66 < 10.4
-    plan = plan_stream_k(8192, 8192, 8192, 66)
-    given = [plan.units[piece.unit].wide for piece in plan.every() if piece.to is not None]
-    assert "nearly half of them are of the rest of N, and a third smaller" in PAGE
-    assert 0.45 < given.count(False) / len(given) < 0.5
     small = plan_stream_k(1024, 1024, 2048, 6, PAIRS_OF_256, hand_over=0)
     assert len(small.units) == 16 and len(small.units) - small.whole == 4
+
+
+def test_the_page_adds_up_gifts_of_both_kinds(capsys):
+    """A block gives the sums of its tile: 256 × 192 floats, or 128 × 256 of the rest of N."""
+    plan = plan_stream_k(8192, 8192, 8192, 66)
+    wide = [plan.units[piece.unit].wide for piece in plan.every() if piece.to is not None]
+    in_all = 2 * 4 * (wide.count(True) * 256 * 192 + wide.count(False) * 128 * 256)
+    assert wide.count(True) and wide.count(False)
+    names = {"v9": compile_kernel(KERNEL), "constant": constant, "plan": plan}
+    exec(page_cell("in_all ="), names)
+    said = capsys.readouterr().out
+    assert f"{len(wide)} clusters give, {wide.count(False)} of them" in said
+    assert f"{in_all / 1e6:.1f} MB in all" in said
+
+
+def test_what_the_page_says_of_the_product_that_it_runs():
+    size = (600, 632, 200)
+    assert "odd = Problem(600, 632, 200, seed=1)" in PAGE
+    plan = plan_stream_k(*size, 3)
+    assert [[plan.units[piece.unit].wide for piece in pieces] for pieces in plan.pieces] == [
+        [True, False]
+    ] * 3
+    assert not plan.gifts
+    assert plan_stream_k(*size, 66).wide == 0, "narrow units only"
+
+
+def test_what_the_page_says_of_the_pictures():
+    """Pieces of a stream: given, adding, or whole."""
+
+    def stream(plan):
+        return [
+            ["gives" if one.to is not None else "adds" if one.givers else "whole" for one in mine]
+            for mine in (pieces[plan.waves :] for pieces in plan.pieces)
+        ]
+
+    size = dict(m=1024, n=1024, k=2048, clusters=6, tiling=PAIRS_OF_256)
+    whole = plan_stream_k(**size, stream=False)
+    assert [len(pieces) for pieces in whole.pieces] == [3, 3, 3, 3, 2, 2]
+    small = plan_stream_k(**size, hand_over=0)
+    assert small.waves == 2
+    assert stream(small) == [["gives"], ["gives", "adds"], ["adds"]] * 2
+    rows = stream(plan_stream_k(8192, 8192, 8192, 66))
+    assert all(row[0] == "gives" for row in rows[:-1]) and rows[-1][0] != "gives"
+    assert all(row[-1] == "adds" for row in rows[1:]) and rows[0][-1] != "adds"
+    between = [row[1:-1] == ["whole"] for row in rows]
+    assert sum(between[:33]) == 11 and sum(between[33:]) == 32
 
 
 def test_from_the_front_somebody_waits_and_from_the_back_nobody():
@@ -368,6 +422,12 @@ def test_what_the_page_says_about_the_mistakes():
     assert len(mutations(KERNEL)) == 4 and "Four mistakes" in PAGE
     broken = find_mutation(KERNEL, "flags stay raised")
     assert emulated(broken) == ["wrong result"]
+
+
+def test_the_page_sees_what_flags_that_stay_raised_do(capsys):
+    exec(page_cell("twice ="), {"hopper": hopper, "Problem": Problem, "np": numpy})
+    first, second = capsys.readouterr().out.splitlines()
+    assert "the result is right: True" in first and "the result is right: False" in second
 
 
 # ---- exercises ----------------------------------------------------------------------------------

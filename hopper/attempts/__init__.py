@@ -16,7 +16,9 @@ from hopper.attempts.model import (
     compile_attempt,
     texts,
 )
+from hopper.attempts.other_sizes import AT_OTHER_SIZES
 from hopper.attempts.parts import ABLATION, REMOVED
+from hopper.attempts.places import PLACED
 from hopper.attempts.schedule import IN_ORDER, SHARED_OUT
 from hopper.attempts.shapes import BASES
 from hopper.attempts.sizes import SIZED
@@ -44,8 +46,10 @@ ATTEMPTS: tuple[Attempt, ...] = (
     *REMOVED,
     *ADDED,
     *IN_ORDER,
+    *PLACED,
     *SHARED_OUT,
     *SIZED,
+    *AT_OTHER_SIZES,
     *AT_BARRIERS,
     *AT_L2,
     *AS_COMPILED,

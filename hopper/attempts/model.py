@@ -14,7 +14,9 @@ from itertools import groupby
 
 from hopper.compile import Program, compile_cuda, compile_kernel
 from hopper.edits import changed
+from hopper.gemm import Problem
 from hopper.paths import INCLUDE, KERNELS
+from hopper.records import HEADLINE
 
 BURST, SUSTAINED = "burst", "sustained"
 
@@ -59,9 +61,10 @@ class Attempt:
     """One kernel that was timed, or refused.
 
     ``kernel``, ``defines``, ``edits``: what is compiled. ``blocks``: that are launched, where not
-    as many as run at once. ``against``: the name of what it is compared with; empty for a base,
-    which is compared with nothing. ``burst``, ``sustained``: what was predicted; None where it is
-    not timed in that mode or, for a base, where nothing was. ``why``: the argument behind the
+    as many as run at once. ``places``: by what clusters are numbered, as ``hopper.gemm.plan`` takes
+    it. ``problem``: the product. ``against``: the name of what it is compared with; empty for a
+    base, which is compared with nothing. ``burst``, ``sustained``: what was predicted; None where
+    it is not timed in that mode or, for a base, where nothing was. ``why``: the argument behind the
     prediction. ``group``: the heading it stands under.
     """
 
@@ -71,6 +74,8 @@ class Attempt:
     defines: Mapping[str, int]
     edits: tuple[Edit, ...] = ()
     blocks: int | None = None
+    places: str = "gpc"
+    problem: Problem = HEADLINE
     against: str = ""
     burst: Prediction | None = None
     sustained: Prediction | None = None

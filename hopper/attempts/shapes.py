@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hopper.attempts.model import Attempt, Edit
+from hopper.gemm import Problem
 
 V5, V6, V7, V8, V9 = (
     "v5_in_flight",
@@ -25,7 +26,8 @@ NOT_SHARED = (
         "const int b_first = 0, b_last = tile_n;",
     ),
     Edit(
-        "            const int half = rank * A_ROWS;\n"
+        "            const int half = cluster_rank() * A_ROWS;  // asked for again: registers are "
+        "short\n"
         "            tma_load_2d_multicast(a + half * TILE_K, &map_a, landed, order.row + half, "
         "deep, 3);",
         "            for (int half = 0; half < TILE_M; half += A_ROWS)\n"
@@ -85,11 +87,32 @@ ALTERNATE_V7 = (
     ),
 )
 
+#: v9 as written at other products.
+SIZED_BASES = (
+    Attempt("wide-cube", "4096³: v9, 256 × 192", V9, WIDE, problem=Problem(4096, 4096, 4096)),
+    Attempt(
+        "wide-deep",
+        "4096 × 4096 × 14336: v9, 256 × 192",
+        V9,
+        WIDE,
+        problem=Problem(4096, 4096, 14336),
+    ),
+    Attempt(
+        "wide-broad",
+        "8192 × 28672 × 8192: v9, 256 × 192",
+        V9,
+        WIDE,
+        problem=Problem(8192, 28672, 8192),
+    ),
+)
+
 #: What others are compared with.
 BASES = (
     Attempt("wide", "v9, 256 × 192", V9, WIDE),
     Attempt("tall", "v9, 128 × 256", V9, TALL),
     Attempt("v5", "v5, 128 × 256", V5, TALL_TILE),
+    Attempt("v8", "v8, 128 × 256", V8, {}),
     Attempt("v6", "v6, 256 × 256", V6, {"TILE_M": 256, "TILE_N": 256, "STAGES": 3}),
     Attempt("wide-v7", "v7, 256 × 192, no turn", V7, WIDE_TILE | {"TURN": 0}),
+    *SIZED_BASES,
 )

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import numpy
 
+from hopper.chip import MOST_CLUSTERS, argument
 from hopper.compile import compile_kernel
 from hopper.conformance import Case, Tiled, blank
 from hopper.emulator.launch_values import to_bfloat16
@@ -157,6 +158,9 @@ def _taken_in_turns(kernel: str, problem: Problem, defines: Mapping[str, int]) -
     if facts.partial_floats:
         workspace.append(numpy.zeros(PERSISTENT_BLOCKS * facts.partial_floats, numpy.float32))
         workspace.append(numpy.zeros(PERSISTENT_BLOCKS * facts.flags, numpy.uint32))
+    if facts.places:
+        workspace.append(numpy.zeros(1 + PERSISTENT_BLOCKS // facts.cluster, numpy.uint32))
+        workspace.append(argument(range(MOST_CLUSTERS)))
     return [a, b, Tiled(c, facts.c_box), *workspace, *sizes]
 
 
@@ -246,6 +250,13 @@ def _bank_conflicts(words: int, ldmatrix: int) -> list:
     return [offsets, blank((512, words), numpy.uint32), clocks, numpy.int32(3), numpy.int32(0)]
 
 
+def _chip(blocks: int) -> list:
+    # Memory is compared: where blocks run, and how long an atomic takes, is the chip's own.
+    memory = numpy.arange(3 * 17 * 32, dtype=numpy.uint32)
+    sms, cycles = numpy.zeros(blocks, numpy.uint32), numpy.zeros((blocks, 3), numpy.uint32)
+    return [memory, sms, cycles, numpy.int32(3)]
+
+
 def _wgmma_modes(swizzle: int, a_major: str, b_major: str) -> list:
     matrices = Problem(128, 64, TILE_K, seed=swizzle).inputs()
     tiles = [
@@ -302,6 +313,12 @@ CASES = (
              partial(_bank_conflicts, words, ldmatrix), (1,), block=(512, 1, 1),
              defines={"ACCESS_BYTES": 4 * words, "LDMATRIX": ldmatrix})
         for words, ldmatrix in ((1, 0), (2, 0), (4, 0), (4, 1))
+    ),
+    *(
+        Case(f"chip.{size}", "chip.cu", "chip", partial(_chip, 2 * size), (0,),
+             grid=(2 * size, 1, 1), block=(1, 1, 1), shared_bytes=128 * 1024,
+             defines={"CLUSTER": size})
+        for size in (2, 3)
     ),
     *(
         Case(f"wgmma_modes.{swizzle}.{a}.{b}", "wgmma_modes.cu", "wgmma_modes",

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 import numpy
 
+from hopper.chip import argument
 from hopper.compile import Program, compile_cuda
 from hopper.conformance import Tiled
 from hopper.emulator import Emulator, Run
@@ -98,8 +99,13 @@ def _product(shape: tuple[int, ...], program: Program) -> Trial:
     a, b, right = _exact(m, n, k)
     c = _blank((m, n), "float16")
     launch = plan(program, a, b, c, blocks=blocks[0] if blocks else None)
-    right = right.astype("float16")
-    return Trial(launch.grid, launch.block, program.facts.shared_bytes, launch.args, ((c, right),))
+    outputs, args = ((c, right.astype("float16")),), launch.args
+    if program.facts.places:
+        # Numbers that come twice: each cluster but one finds another's claim, one at the end.
+        args = (*args[:-4], argument((2, 2, 0)), *args[-3:])
+        claims = launch.workspace[-1]
+        outputs += ((claims, numpy.zeros_like(claims)),)
+    return Trial(launch.grid, launch.block, program.facts.shared_bytes, args, outputs)
 
 
 def _one_wgmma(program: Program) -> Trial:
@@ -233,6 +239,16 @@ def _bank_conflicts(program: Program) -> Trial:
     return Trial((1, 1, 1), (threads, 1, 1), 0, args, ((sums, right),))
 
 
+def _chip(program: Program) -> Trial:
+    """The SM of each block, which is its number here; adding 0 leaves memory as it is."""
+    blocks, lines = 2 * program.facts.cluster, 3
+    memory = numpy.arange(lines * stated_facts(program.ptx)["apart"], dtype="uint32")
+    sms, cycles = numpy.full(blocks, 99, "uint32"), numpy.zeros((blocks, lines), "uint32")
+    args = (memory, sms, cycles, numpy.int32(lines))
+    outputs = ((memory, memory.copy()), (sms, numpy.arange(blocks, dtype="uint32")))
+    return Trial((blocks, 1, 1), (1, 1, 1), program.facts.shared_bytes, args, outputs)
+
+
 def _wgmma_modes(rounds: int, program: Program) -> Trial:
     """D (1, 128, N) fp32: A·Bᵀ once for each round, A MN-major and B K-major, both swizzled."""
     facts = program.facts
@@ -307,11 +323,20 @@ TMA_STORE_SHAPES = ((128, 72, 328), (130, 64, 40), (70, 8, 72))
 #: And blocks, where these take several tiles. As many steps as stages, or one: then a stage that
 #: held an order gets the next one as soon as it is freed. Three: an odd number round the ring.
 PERSISTENT_SHAPES = ((200, 136, 136, 2), (100, 264, 40, 2), (100, 8, 72, 2))
+#: Where clusters have numbers by place, too: three of them, two waves of which the last is partial.
+PAIRED_SHAPES = (*PERSISTENT_SHAPES, (100, 520, 40, 6))
 #: Where tiles are shared along K: a unit cut among three clusters, so that what two give goes
 #: through the same stages; among two, from the other stage on; whole units of one step, for which
 #: consumers take no turn, and of two. The cluster that finishes a cut unit has a step more, and
 #: finds the gifts there: to spin on a flag in global memory costs the emulator most.
-STREAM_SHAPES = ((136, 128, 616, 6), (136, 128, 296, 4), (100, 264, 40, 2), (100, 136, 72, 2))
+#: At last two waves, of which the second is by place, and a stream behind them.
+STREAM_SHAPES = (
+    (136, 128, 616, 6),
+    (136, 128, 296, 4),
+    (100, 264, 40, 2),
+    (100, 136, 72, 2),
+    (100, 904, 40, 6),
+)
 
 
 def _tile(m: int, n: int, **others: int) -> dict[str, int]:
@@ -329,7 +354,7 @@ LADDER: dict[str, tuple[tuple[tuple[int, ...], ...], dict[str, int]]] = {
     "v5_in_flight": (RING_SHAPES, _tile(128, 16, RASTER=1)),
     "v6_fp16_acc": (TMA_STORE_SHAPES, _tile(128, 64, RASTER=1)),
     "v7_persistent": (PERSISTENT_SHAPES, _tile(128, 128, RASTER=1)),
-    "v8_multicast": (PERSISTENT_SHAPES, _tile(128, 128, RASTER=1)),
+    "v8_multicast": (PAIRED_SHAPES, _tile(128, 128, RASTER=1)),
     "v9_stream_k": (STREAM_SHAPES, _tile(128, 128, RASTER=1, SHARE_A=0, HAND_OVER=0)),
 }
 #: Twice through the unrolled loop and then its tail; a tail alone.
@@ -397,6 +422,7 @@ SUBJECTS: dict[str, Subject] = {
             )
             for way, name in ((0, "TMA"), (2, "atomics"))
         ),
+        Subject("chip", "chip.cu", "chip", (_chip,)),
         Subject("bank_conflicts", "bank_conflicts.cu", "bank_conflicts", (_bank_conflicts,)),
         Subject(
             "wgmma_modes",

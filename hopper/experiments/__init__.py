@@ -38,6 +38,7 @@ def registered() -> tuple[Experiment, ...]:
     from hopper.experiments import (
         ablation,
         attempts,
+        chip,
         descriptors,
         fp16_sums,
         fragments,
@@ -69,6 +70,7 @@ def registered() -> tuple[Experiment, ...]:
         *two_consumers.EXPERIMENTS,
         *fp16_sums.EXPERIMENTS,
         *ladder.EXPERIMENTS,
+        *chip.EXPERIMENTS,
         *multicast.EXPERIMENTS,
         *persistent.EXPERIMENTS,
         *waves.EXPERIMENTS,

@@ -45,10 +45,10 @@ REPEATED = ("wide", "tall")
 #: How many attempts lie between two timings of REPEATED.
 BETWEEN = {BURST: 16, SUSTAINED: 12}
 #: Of sustained mode: seconds that count of each side. One more comes first.
-ROUNDS = 4
+ROUNDS = 3
 #: Seconds for one row, and for all of them; a row that takes longer hangs.
 ROW_SECONDS = {BURST: 20, SUSTAINED: 40}
-ALL_SECONDS = {BURST: 200, SUSTAINED: 200}
+ALL_SECONDS = {BURST: 200, SUSTAINED: 280}
 #: How often the process is started again behind a row that ended it.
 RESTARTS = 4
 IDENTITY, REFUSED, STATE = "identity", "refused", "state"
@@ -67,14 +67,20 @@ class Row:
 
 def schedule(mode: str) -> list[str]:
     """Names in the order in which they are timed; REPEATED stand in it several times."""
-    chosen = [one.name for one in ATTEMPTS if one.predicted(mode)]
-    needed = {EVERY[name].against for name in chosen}
-    rows = [one.name for one in BASES if one.name in needed and one.name not in REPEATED]
-    for index, name in enumerate(chosen):
+    chosen = [one for one in ATTEMPTS if one.predicted(mode)]
+    needed = {one.against for one in chosen}
+    bases = [one for one in BASES if one.name in needed and one.name not in REPEATED]
+    rows = [one.name for one in bases if one.problem == HEADLINE]
+    for index, one in enumerate(one for one in chosen if one.problem == HEADLINE):
         if index % BETWEEN[mode] == 0:
             rows += REPEATED
-        rows.append(name)
-    return [*rows, *REPEATED]
+        rows.append(one.name)
+    rows += REPEATED
+    # Product after product: their inputs take longer than a timing.
+    others = [one for one in (*bases, *chosen) if one.problem != HEADLINE]
+    for problem in dict.fromkeys(one.problem for one in others):
+        rows += [one.name for one in others if one.problem == problem]
+    return rows
 
 
 def _built(name: str) -> tuple[str, str]:
@@ -109,7 +115,7 @@ def timed(mode: str, gpu: Any, program: Program) -> Probe:
             continue  # no time was left for it
         arrays |= _arrays(name, identity, reason, [row for row in mine if not row.refused])
     question = (
-        f"How fast is each attempt beside cuBLAS at {HEADLINE.m}³, {mode}? For each: milliseconds "
+        f"How fast is each attempt beside cuBLAS at its product, {mode}? For each: milliseconds "
         f"a launch (timings, own and cuBLAS, samples); SHA-256 of what was compiled; why it was "
         f"refused; clocks in MHz and power in W."
     )
@@ -194,10 +200,13 @@ def ended_after(seconds: int) -> Iterator[None]:
 def time_all(mode: str, path: Path, names: Sequence[str]) -> None:
     """Check and time attempts, in this process; a line for each goes to ``path`` at once."""
     gpu = find_hopper()
-    arrays = inputs_on(gpu, HEADLINE)
+    problem, arrays = None, None
     with path.open("w") as lines:
         for name in names:
             with ended_after(ROW_SECONDS[mode]):
+                if EVERY[name].problem != problem:
+                    problem, arrays = EVERY[name].problem, None  # the memory first
+                    arrays = inputs_on(gpu, problem)
                 row = time_one(gpu, name, arrays, mode)
             lines.write(json.dumps(asdict(row)) + "\n")
             lines.flush()
@@ -209,7 +218,8 @@ def time_one(gpu: Any, name: str, arrays: tuple[Any, Any], mode: str) -> Row:
     """One attempt, checked against cuBLAS and then timed in turns with it; refused if wrong."""
     attempt = EVERY[name]
     try:
-        pair = checked_pair(compile_attempt(attempt), *arrays, blocks=attempt.blocks)
+        program = compile_attempt(attempt)
+        pair = checked_pair(program, *arrays, blocks=attempt.blocks, places=attempt.places)
     except CheckError as error:
         return Row(name, refused=f"its result is wrong: {str(error).splitlines()[0]}")
     found = interleaved(gpu, pair.run, pair.peer, mode=mode, rounds=ROUNDS)

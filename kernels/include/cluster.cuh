@@ -10,6 +10,15 @@ __device__ inline unsigned cluster_rank() {
   return rank;
 }
 
+// To the variable at this place in the block of another rank, which must have started.
+__device__ inline void store_at_rank(int* variable, unsigned rank, int value) {
+  asm volatile("{\n"
+               ".reg .u32 there;\n"
+               "mapa.shared::cluster.u32 there, %0, %1;\n"
+               "st.shared::cluster.s32 [there], %2;\n"
+               "}\n" :: "r"(shared_address(variable)), "r"(rank), "r"(value) : "memory");
+}
+
 // Every thread of every block of the cluster.
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");

@@ -15,6 +15,8 @@ struct Order {
 
 // kShareA: the two tiles lie in a row, and share A; otherwise in a column, and share B. kRestN: where
 // it is not 0, columns that pairs do not divide get tiles half as high and kRestN wide, two in a column.
+// Neighbours in number share what a pair does not: pairs that share A are numbered down the columns, in
+// groups of kRaster rows, and those that share B along the rows, in groups of so many columns.
 template <bool kShareA, int kTileM, int kTileN, int kRestN, int kRaster>
 struct Pairs {
   static constexpr int M = kShareA ? kTileM : 2 * kTileM, N = kShareA ? 2 * kTileN : kTileN;
@@ -36,12 +38,15 @@ struct Pairs {
   // [order_of]
   __device__ Order order(const Piece& piece, int rank) const {
     const int beyond = piece.unit - rows * columns, steps = piece.last - piece.first;
-    if (kRestN > 0 && beyond >= 0) {
-      const Tile corner = rasterized<kRaster>(beyond, rows, rest);
+    const bool others = kRestN > 0 && beyond >= 0;
+    // Pairs that share A are numbered down the columns, those that share B along the rows.
+    const Tile corner = kShareA && !others
+                            ? rasterized<kRaster>(piece.unit, rows, columns)
+                            : rasterized_along_rows<kShareA ? (kRaster + 1) / 2 : kRaster>(
+                                  others ? beyond : piece.unit, rows, others ? rest : columns);
+    if (others)
       return {corner.row * M + rank * kTileM / 2, columns * N + corner.column * kRestN, steps,
               piece.givers, 1};
-    }
-    const Tile corner = rasterized<kRaster>(piece.unit, rows, columns);
     return {corner.row * M + (kShareA ? 0 : rank * kTileM),
             corner.column * N + (kShareA ? rank * kTileN : 0), steps, piece.givers, 0};
   }

@@ -30,3 +30,12 @@ __device__ inline Tile rasterized(unsigned index, unsigned rows, unsigned column
   return {int(first + within % height), int(within / height)};
 }
 // [/numbered]
+
+// [along_rows]
+// The same along rows: groups of kWidth columns, and in a group row by row.
+template <int kWidth>
+__device__ inline Tile rasterized_along_rows(unsigned index, unsigned rows, unsigned columns) {
+  const Tile turned = rasterized<kWidth>(index, columns, rows);
+  return {turned.column, turned.row};
+}
+// [/along_rows]

@@ -5,6 +5,7 @@
 // of K of a wide unit costs WIDE, of the others LESS. Handing over costs about COST steps of a wide unit:
 // where the last wave of whole units idles less than that, all units are whole.
 //
+// Whole units are taken by a cluster's place on the chip (places.cuh), shares by its number in the launch.
 // A cluster goes through its share from the back. The first steps of a unit that another cluster
 // finishes come first: their sums are given away early. The last steps of a unit come at the end: then
 // the sums of those who gave are added. So a cluster waits only for clusters of smaller numbers, and
@@ -30,8 +31,9 @@ struct Piece {
 template <int WIDE, int LESS, int COST>
 struct StreamK {
   int wide, units, steps;  // wide units, all of them, steps of K of each
-  int cluster, clusters;
-  int waves;               // whole units that each cluster computes
+  int cluster, clusters;   // this one's number in the launch, and how many there are
+  int place;               // by which it takes whole units: its number in the launch, then by place
+  int waves;               // of whole units; where there is no stream, the last one may be partial
   int pieces;              // whole units and shares of this cluster, those of the stream once it is cut
   Point first, last;       // this cluster's share: from a step of the one to before a step of the other
   int givers;
@@ -45,7 +47,7 @@ struct StreamK {
     const float even = float(wide * WIDE + (units - wide) * LESS) * steps / clusters;
     const float shared = even + COST * WIDE;
     if (!may_share || whole <= shared) {
-      waves = pieces = (units - cluster + clusters - 1) / clusters;
+      waves = pieces = (units + clusters - 1) / clusters;
       return whole;
     }
     waves = wide / clusters;
@@ -86,7 +88,7 @@ struct StreamK {
 
   // [take]
   __device__ Piece piece(int index) {
-    if (index < waves) return {cluster + index * clusters, 0, steps, 0};
+    if (index < waves) return {place + index * clusters, 0, steps, 0};
     const int unit = last.unit - (index - waves);  // from the back
     const int from = unit == first.unit ? first.step : 0, to = index == waves ? last.step : steps;
     return {unit, from, to, to < steps ? -1 : from > 0 ? givers : 0};
