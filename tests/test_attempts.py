@@ -108,7 +108,8 @@ def test_every_edit_stands_once_and_changes_what_is_compiled():
         if attempt.base:
             continue
         same = identity == today[attempt.against][0]
-        assert same == bool(attempt.blocks), f"{name} compiles to what it is compared with"
+        launched_otherwise = attempt.blocks or attempt.places != EVERY[attempt.against].places
+        assert same == bool(launched_otherwise), f"{name} compiles to what it is compared with"
 
 
 def test_an_edit_that_does_not_apply_names_its_attempt():
@@ -270,7 +271,7 @@ def test_bases_are_timed_again_in_between():
         names = attempts.schedule(mode)
         assert names.count("wide") == names.count("tall") >= 2
         assert {EVERY[name].against for name in names} - {""} <= set(names)
-    assert len(attempts.schedule(BURST)) <= 110, "the part's time limit"
+    assert len(attempts.schedule(BURST)) <= 130, "the part's time limit"
     assert len(attempts.schedule(SUSTAINED)) <= 14
 
 

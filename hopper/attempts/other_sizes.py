@@ -58,7 +58,7 @@ AT_OTHER_SIZES = (
         "v8-cube",
         f"{_at(CUBE)}: v8",
         V8,
-        {},
+        TALL,
         problem=CUBE,
         against="tall-cube",
         burst=Prediction(0.3, 1.2),

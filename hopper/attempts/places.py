@@ -71,7 +71,7 @@ def _by_side(
 PLACED = (
     _by_sm("wide", "256 × 192", V9, WIDE, -1.5, -0.7),
     _by_sm("tall", "128 × 256", V9, TALL, -1.3, -0.5),
-    _by_sm("v8", "v8", V8, {}, -1.0, -0.3),
+    _by_sm("v8", "v8", V8, TALL, -1.0, -0.3),
     _by_side("wide", "256 × 192", WIDE, Prediction(-0.6, 0.3)),
     _by_side("tall", "128 × 256", TALL),
     Attempt(

@@ -111,7 +111,7 @@ BASES = (
     Attempt("wide", "v9, 256 × 192", V9, WIDE),
     Attempt("tall", "v9, 128 × 256", V9, TALL),
     Attempt("v5", "v5, 128 × 256", V5, TALL_TILE),
-    Attempt("v8", "v8, 128 × 256", V8, {}),
+    Attempt("v8", "v8, 128 × 256", V8, TALL),
     Attempt("v6", "v6, 256 × 256", V6, {"TILE_M": 256, "TILE_N": 256, "STAGES": 3}),
     Attempt("wide-v7", "v7, 256 × 192, no turn", V7, WIDE_TILE | {"TURN": 0}),
     *SIZED_BASES,

@@ -7,12 +7,14 @@
 // clusters begin with a unit by their number in the launch, and go by place from the second one on.
 #pragma once
 
-#include "pair_ring.cuh"
+#include "cluster.cuh"
+#include "mbarrier.cuh"
 
-constexpr int MOST_PLACES = 72;  // pairs of SMs of a whole GH100
+constexpr int PAIR = 2;          // blocks of a cluster, and SMs of a place
+constexpr int MOST_PLACES = 72;  // of a whole GH100
 
 struct Places {
-  int count;                      // pairs of SMs of this chip
+  int count;                      // of this chip
   unsigned char of[MOST_PLACES];  // by pair of SMs: the number of a cluster there
 };
 
@@ -29,11 +31,11 @@ struct Placing {
 // places, their numbers in the launch. claims: a word for all clusters and one for each, zeros, which the
 // last one to claim leaves as they were.
 __device__ inline int claim_place(const Places& places, unsigned* claims) {
-  const int clusters = gridDim.x / CLUSTER;
-  if (clusters < places.count) return blockIdx.x / CLUSTER;
+  const int clusters = gridDim.x / PAIR;
+  if (clusters < places.count) return blockIdx.x / PAIR;
   unsigned sm;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-  int number = places.of[sm / 2] % clusters;
+  int number = places.of[sm / PAIR] % clusters;
   while (atomicExch(&claims[1 + number], 1) != 0) number = (number + 1) % clusters;
   if (atomicInc(&claims[0], clusters - 1) == clusters - 1) {  // its result is 0 again
 #pragma unroll 1
@@ -46,7 +48,7 @@ __device__ inline int claim_place(const Places& places, unsigned* claims) {
 // [tell]
 // The same thread, when the other block has initialised its barriers.
 __device__ inline void tell_place(Placing& here, int number) {
-  for (int rank = 0; rank < CLUSTER; ++rank) {
+  for (int rank = 0; rank < PAIR; ++rank) {
     store_at_rank(&here.number, rank, number);
     mbarrier_arrive_at_rank(&here.told, rank);  // at cluster scope: the number comes first
   }
