@@ -408,7 +408,7 @@ def test_the_chip_at_hand(gpu):
     for group in found.groups:
         assert len({found.sides[sm] for sm in group}) == 1, "a GPC is near one side"
     again = launched(gpu, 2).sms[:, 0].tolist()
-    assert tuple(again) == found.dealt, "clusters are always dealt alike"
+    assert sorted(again) == sorted(found.dealt), "in turn, but not always from the same GPC on"
 
 
 # ---- recorded -----------------------------------------------------------------------------------

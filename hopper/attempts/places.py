@@ -15,15 +15,15 @@ DOWN_COLUMNS = (
 )
 
 
-def _by_sm(
+def _as_dealt(
     name: str, shape: str, kernel: str, defines: dict[str, int], low: float, high: float
 ) -> Attempt:
     return Attempt(
-        f"{name}-by-sm",
-        f"{shape}, clusters numbered by SM",
+        f"{name}-as-dealt",
+        f"{shape}, numbered as dealt",
         kernel,
         defines,
-        places="sm",
+        places="dealt",
         against=name,
         burst=Prediction(-0.2, 0.2),
         sustained=Prediction(low, high),
@@ -69,9 +69,9 @@ def _by_side(
 
 
 PLACED = (
-    _by_sm("wide", "256 × 192", V9, WIDE, -1.5, -0.7),
-    _by_sm("tall", "128 × 256", V9, TALL, -1.3, -0.5),
-    _by_sm("v8", "v8", V8, TALL, -1.0, -0.3),
+    _as_dealt("wide", "256 × 192", V9, WIDE, -1.5, -0.7),
+    _as_dealt("tall", "128 × 256", V9, TALL, -1.3, -0.5),
+    _as_dealt("v8", "v8", V8, TALL, -1.0, -0.3),
     _by_side("wide", "256 × 192", WIDE, Prediction(-0.6, 0.3)),
     _by_side("tall", "128 × 256", TALL),
     Attempt(
