@@ -229,6 +229,8 @@ def _changes(attempt: Attempt) -> str:
         told.append(f"Compiled with {', '.join(macros)}.")
     if attempt.blocks:
         told.append(f"Launched with {attempt.blocks} blocks.")
+    if attempt.places != base.places:
+        told.append(f'Launched with <code>places="{attempt.places}"</code>.')
     shown = "".join(
         show.edited(f"The change of {name}", *both)._repr_html_()
         for name, both in texts(attempt).items()
