@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: What pairs of SMs can be numbered by; see ``places``.
 ORDERS = ("gpc", "side", "dealt", "patch")
 #: Pairs of SMs that a kernel takes numbers of: MOST_PLACES in kernels/include/places.cuh.
-MOST_CLUSTERS = 72
+MOST_PLACES = 72
 KERNEL = "chip"
 #: Blocks of a cluster. Sizes that do not divide a GPC chain its SMs together in different ways.
 SIZES = (2, 3, 4, 5, 6, 7, 8)
@@ -105,12 +105,12 @@ def argument(places: Sequence[int]) -> numpy.void:
     76 bytes: how many pairs of SMs there are, a byte for each, and zeros. Raises HopperError for
     more than 72.
     """
-    if len(places) > MOST_CLUSTERS:
+    if len(places) > MOST_PLACES:
         raise HopperError(
-            f"{len(places)} numbers: a kernel takes {MOST_CLUSTERS} at most, for the pairs of SMs "
+            f"{len(places)} numbers: a kernel takes {MOST_PLACES} at most, for the pairs of SMs "
             f"of a whole GH100; pass one for each pair"
         )
-    padded = numpy.zeros((), [("count", "<i4"), ("of", "u1", MOST_CLUSTERS)])
+    padded = numpy.zeros((), [("count", "<i4"), ("of", "u1", MOST_PLACES)])
     padded["count"], padded["of"][: len(places)] = len(places), places
     return padded.view(f"V{padded.itemsize}")[()]
 

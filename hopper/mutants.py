@@ -578,14 +578,15 @@ def emulated(mutation: Mutation) -> list[str]:
     Two tiles of C, and so many steps along K that a ring of stages goes round twice. A persistent
     kernel has as few blocks as it can, which take three tiles each. One with a workspace has three
     clusters that share one unit, and is launched again, with other inputs and in other orders of
-    events. Where no rule is broken, whether the results are "right" or there is a "wrong result".
+    events. Their pieces fit in the ring, so that gifts are asked for long before they are given.
+    Where no rule is broken, whether the results are "right" or there is a "wrong result".
     """
     sound, broken = compile_kernel(mutation.kernel, **mutation.defines), compile_mutation(mutation)
     facts = sound.facts
     shares = bool(facts.partial_floats)
     rows = 1 if shares else 3 * facts.cluster if facts.persistent else 2
     columns = facts.cluster if shares else 1
-    steps = (4 if shares else 2) * facts.stages + 1
+    steps = 3 * facts.stages - 1 if shares else 2 * facts.stages + 1
     problem = Problem(rows * facts.tile_m, columns * facts.tile_n, steps * facts.tile_k)
     a, b = problem.inputs()
     c = numpy.full((problem.m, problem.n), numpy.nan, "float16")
@@ -594,7 +595,7 @@ def emulated(mutation: Mutation) -> list[str]:
     launch = replace(plan(sound, a, b, c, blocks=blocks), program=broken)
     found: dict[str, None] = {}
     right = True
-    orders = [{}, *({"schedule": "random", "seed": seed, "tma": "eager"} for seed in range(1, 6))]
+    orders = [{}, *({"schedule": "random", "seed": seed, "tma": "eager"} for seed in range(1, 4))]
     for order in orders if shares else orders[:1]:
         emulator = Emulator(on_hazard="collect", **order)
         run = replace(launch, backend=replace(launch.backend, emulator=emulator)).run()

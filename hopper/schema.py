@@ -152,8 +152,9 @@ def _require_pairs(samples_ms: tuple[float, ...], peer_samples_ms: tuple[float, 
 class Timing:
     """A kernel and cuBLAS in turns. Samples are milliseconds a launch, in the order taken.
 
-    ``launches_per_sample``: launches between two events, queued behind a spinning kernel where
-    there are several. ``warm_up``: uncounted launches of each before the first sample.
+    ``launches_per_sample``: launches between two events. Where the host cannot keep ahead, they are
+    queued behind a spinning kernel and untimed launches of both. ``warm_up``: uncounted launches of
+    each before the first sample.
     ``peer``: the call timed against. ``peer_conditions``: apart from the kernel's own only in
     sustained mode, where each runs alone for a second.
     """

@@ -5,12 +5,14 @@
 //
 // What it teaches: clusters of two blocks whose tiles lie side by side. The operand that both need
 // comes in halves: each block loads one half, for both. So a stage is free only when both blocks have
-// used it, which every warp that multiplies tells both producers.
+// used it, which every warp that multiplies tells both producers. And what the pair does not share, other
+// pairs of the same GPC do: clusters are numbered by their places on the chip (places.cuh).
 //
 // SHARE_A = 1: the tiles lie in one row of tiles and share A. SHARE_A = 0: in one column, and share B.
 // Any M; N is a multiple of 8, because TMA stores rows of C of a multiple of 16 bytes; so is K.
 // Launch: as many clusters of two blocks as there are pairs of SMs, or of tiles if those are fewer, of
-// 384 threads: warpgroups 0 and 1 multiply; of warpgroup 2, warp 0 loads and warp 1 stores.
+// 384 threads: warpgroups 0 and 1 multiply; of warpgroup 2, warp 0 loads, warp 1 stores, and warp 2 takes
+// the cluster's number. claims: see places.cuh; 0, and 0 again at the end.
 #include "descriptor.cuh"
 #include "element.cuh"
 #include "launch_facts.cuh"

@@ -11,7 +11,8 @@
 //
 // Any M; N is a multiple of 8, because TMA stores rows of C of a multiple of 16 bytes; so is K.
 // Launch: clusters of two blocks of 384 threads, as many as there are pairs of SMs, for shares are for
-// all of them. Warpgroups 0 and 1 multiply; of warpgroup 2, warp 0 loads and warp 1 stores.
+// all of them. Warpgroups 0 and 1 multiply; of warpgroup 2, warp 0 loads, warp 1 stores, and warp
+// 2 takes the cluster's number (places.cuh).
 // partials: TILE_M × TILE_N floats for each block. flags: 2 for each block. claims: see places.cuh. Flags
 // and claims are 0, and 0 again at the end.
 #include "descriptor.cuh"

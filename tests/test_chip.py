@@ -246,7 +246,7 @@ def test_the_argument_is_a_count_and_72_bytes():
 def test_a_kernel_reads_the_numbers_where_they_are():
     header = (INCLUDE / "places.cuh").read_text()
     most = re.search(r"constexpr int MOST_PLACES = (\d+);", header)
-    assert int(most[1]) == chip.MOST_CLUSTERS
+    assert int(most[1]) == chip.MOST_PLACES
     struct = re.search(r"struct Places \{.*?\};", header, re.DOTALL)[0]
     program = compile_cuda(f"""
 {most[0]}

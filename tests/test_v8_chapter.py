@@ -1,6 +1,8 @@
 """The chapter on v8: arithmetic of pairs, what two blocks owe each other, experiments."""
 
+import itertools
 import math
+import re
 import sys
 from collections import Counter
 from fractions import Fraction
@@ -8,21 +10,26 @@ from types import SimpleNamespace
 
 import numpy
 import pytest
+import test_chip
 import test_figures
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopper import exercises, figures
 from hopper.bench import Timed
+from hopper.chip import places
 from hopper.compile import advisories, compile_cuda, compile_kernel
 from hopper.counters import WANTED, Profiled
 from hopper.emulator import Emulator
 from hopper.errors import HopperError, ProblemError
-from hopper.experiments import experiments_of, multicast
+from hopper.experiments import chip as placing
+from hopper.experiments import curves, experiments_of, multicast
+from hopper.figures.chip import turns
 from hopper.gemm import Problem, plan
 from hopper.mutants import compile_mutation, emulated, find_mutation, mutated_source, mutations
 from hopper.pairs import division, landed_bytes, loaded_bytes, shares_a, step_flop
 from hopper.paths import KERNELS, ROOT
+from hopper.records import NoRecording, quantity
 from hopper.schema import Conditions, Metric, Profile, Spread
 
 KERNEL = "v8_multicast"
@@ -197,6 +204,171 @@ def test_what_the_page_says_about_the_seven_mistakes():
     assert len(broken) == 7 and "Seven mistakes" in PAGE
     assert not any(advisories(compile_mutation(one).log) for one in broken)
     assert emulated(find_mutation(KERNEL, "empty counts one block")) == ["deadlock"]
+
+
+# ---- places -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chip():
+    """The one that the page shows; the same written down, where no recording is at hand."""
+    return placing.recorded().chip or test_chip.H200
+
+
+def numbers_of(chip, order, group):
+    numbers = places(chip, order)
+    return sorted(numbers[pair] for pair in {sm // 2 for sm in group})
+
+
+def test_clusters_of_a_group_follow_one_another_by_place_and_not_as_dealt(chip):
+    assert sorted(places(chip)) == list(range(len(chip.dealt)))
+    for group in chip.groups:
+        by_place = numbers_of(chip, "gpc", group)
+        assert by_place == list(range(by_place[0], by_place[0] + len(group) // 2))
+        dealt = numbers_of(chip, "dealt", group)
+        assert all(after - before > 1 for before, after in itertools.pairwise(dealt))
+
+
+def test_a_turn_gives_each_group_one_cluster_as_long_as_it_has_room(chip):
+    first, *others = [[group for group, _ in turn] for turn in turns(chip)]
+    sizes = {number: len(group) // 2 for number, group in enumerate(chip.groups)}
+    assert first == [number for number, room in sizes.items() if room == 1], "pairs come first"
+    used = Counter(first)
+    for turn in others:
+        with_room = [number for number, room in sizes.items() if used[number] < room]
+        assert turn == with_room
+        used.update(turn)
+
+
+def test_the_sms_of_a_group_are_near_one_side_of_l2(chip):
+    near = [{chip.sides[sm] for sm in group} for group in chip.groups]
+    assert all(len(sides) == 1 for sides in near) and set.union(*near) == {0, 1}
+
+
+def test_clusters_of_four_do_not_fill_the_chip(chip):
+    sizes = [len(group) for group in chip.groups]
+    sms = sum(sizes)
+    assert sum(size // 2 * 2 for size in sizes) == sms, "pairs do"
+    assert all(sum(size // blocks * blocks for size in sizes) < sms for blocks in (4, 8))
+    assert 2 in sizes and "Some pairs of SMs were in no cluster but their own" in PAGE
+
+
+def test_by_place_clusters_of_a_group_share_what_the_pair_does_not(chip):
+    large = Problem(8192, 8192, 8192)
+    page = {"large": large, "v8": compile_kernel(KERNEL), "division": division}
+    cell = next(cell for cell in cells() if "def sharers(" in cell)
+    exec(cell[: cell.index("rows = []")], page)  # the page's own count
+    sharers = page["sharers"]
+    dealt, by_place = sharers(chip, "dealt", True), sharers(chip, "gpc", True)
+    assert by_place[0] > 3 * dealt[0] and by_place[0] > 3 * by_place[1]
+    down = sharers(chip, "gpc", False)
+    assert down[1] > by_place[0] and down[1] > 3 * down[0], "B as well, by this count"
+
+
+def cells():
+    return re.findall(r"```\{code-cell\} ipython3\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize(("defines", "along_rows"), [({}, True), ({"SHARE_A": 1}, False)])
+def test_which_way_numbers_go_and_in_which_groups(defines, along_rows):
+    assert "#define RASTER (SHARE_A ? 16 : 8)" in SOURCE
+    assert "rasterized(unit, *sides[::-1], 8)" in PAGE and "rasterized(unit, *sides, 16)" in PAGE
+    program = compile_kernel(KERNEL, **SMALL, **defines)
+    high, wide = (2, 1) if along_rows else (1, 2)  # tiles of a pair
+    a, b = Problem(2 * high * 128, 2 * wide * 128, 64).inputs()
+    c = numpy.zeros((len(a), len(b)), "float16")
+    run = plan(program, a, b, c, blocks=2).run()
+    stored = [
+        event.detail["corner"]
+        for event in run.trace.of("tma.issue")
+        if event.detail["what"] == "store" and event.block == 0
+    ]
+    corners = list(
+        dict.fromkeys((row // 128 // high, column // 128 // wide) for row, column in stored)
+    )
+    assert corners == ([(0, 0), (0, 1), (1, 0), (1, 1)] if along_rows else
+                       [(0, 0), (1, 0), (0, 1), (1, 1)])  # fmt: skip
+
+
+def test_the_idle_warp_tells_both_producers_at_cluster_scope():
+    text = (KERNELS / "include/places.cuh").read_text()
+    assert "mbarrier_arrive_at_rank(&here.told, rank)" in text, "wide unless told otherwise"
+    every = [compile_kernel(KERNEL, CLUSTER_SCOPE=scope) for scope in (0, 1)]
+    assert [one.sass().count("MEMBAR.ALL.GPU") for one in every] == [3 + 2, 3 + 2 + 2]
+
+
+def test_claims_are_zeros_behind_launches_in_which_every_cluster_claims():
+    a, b = Problem(4 * 256, 128, 64).inputs()
+    c = numpy.full((4 * 256, 128), numpy.nan, "float16")
+    launch = plan(compile_kernel(KERNEL, **SMALL), a, b, c)
+    assert launch.grid[0] == 6 and len(launch.workspace) == 1, "as many clusters as places"
+    for _ in range(2):
+        run = launch.run()
+        assert not launch.workspace[0].any()
+    assert run is not None
+    again = plan(compile_kernel(KERNEL, **SMALL), a, b, c)
+    assert again.workspace[0] is not launch.workspace[0], "of another plan"
+
+
+# ---- what the page says of its records ----------------------------------------------------------
+
+
+def test_what_pairs_save_in_l2():
+    through, read = (
+        {one: curves(KERNEL, multicast.BYTES).at(series, multicast.place(one)) for one in VARIANTS}
+        for series in ("through L2", "read")
+    )
+    if math.isnan(through["alone"]):
+        return  # the page says that it has no recording
+    for pair, alone in PAIRS.items():
+        saved = 1 - through[pair] / through[alone]
+        of_arithmetic = 1 - asked_for(pair) / asked_for(alone)
+        assert saved > 0.1, "all three ways save look-ups"
+        assert (saved > of_arithmetic) == (pair == "A shared")
+        assert abs(read[pair] / read[alone] - 1) < 0.05, "memory delivers about as much"
+    assert min(through, key=through.get) == "256 × 192, A shared"
+
+
+VARIANTS = list(multicast.VARIANTS)
+PAIRS = {"B shared": "alone", "A shared": "alone", "256 × 192, A shared": "256 × 192, alone"}
+
+
+def asked_for(variant):
+    one = division(multicast.program_of(variant).facts, 8192, 8192, 8192)
+    return one.tiles * one.steps * loaded_bytes(multicast.program_of(variant).facts)
+
+
+def test_what_v8_gains_over_v7_in_a_burst_and_under_load():
+    def spread(kernel, mode):
+        words = ("ratio low", "ratio", "ratio high")
+        return [quantity(f"{kernel} {mode}{word}").value for word in words]
+
+    try:
+        v7, v8 = (spread(kernel, "") for kernel in ("v7_persistent", KERNEL))
+        v7_lasting, v8_lasting = (
+            spread(kernel, "sustained ") for kernel in ("v7_persistent", KERNEL)
+        )
+    except NoRecording:
+        return  # the page says that it has no recording
+    assert v8[0] < v7[2] and v7[0] < v8[2], "the spreads overlap"
+    assert v8_lasting[1] > v7_lasting[2], "the median above the spread"
+
+
+def test_what_the_page_says_of_joules():
+    found = {}
+    for turn, variants in multicast.TURNS.items():
+        for name in multicast.QUANTITIES.values():
+            sweep = curves(KERNEL, multicast.sustained_name(name, turn))
+            one, two = (sweep.at("sustained", multicast.place(variant)) for variant in variants)
+            found[turn, name] = two / one - 1
+    if any(map(math.isnan, found.values())):
+        return  # the page says that it has no recording
+    v8, larger = multicast.TURNS
+    assert found[v8, "clock"] > 0.005 and found[v8, "rate"] > 0.005
+    assert abs(found[v8, "rate"] - found[v8, "clock"]) < 0.005, "as busy, at a higher clock"
+    assert found[larger, "clock"] > found[larger, "rate"] + 0.01, "less busy, at a higher clock"
+    assert found[larger, "rate"] < 0.005, "no faster"
+    assert found[larger, "energy"] > -0.005, "no cheaper"
 
 
 # ---- figures ------------------------------------------------------------------------------------

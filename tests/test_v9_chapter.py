@@ -367,6 +367,22 @@ def test_from_the_front_somebody_waits_and_from_the_back_nobody():
     assert max(line[-1].done for line in front) > small.longest
 
 
+@pytest.mark.parametrize(
+    ("size", "clusters", "stream", "waves", "words"),
+    [
+        ((1024, 1024, 2048), 6, True, True, "First 2 whole units each, then shares of the stream:"),
+        ((1024, 1024, 2048), 6, True, False, "Shares of the stream: first"),
+        ((256, 256, 2048), 12, True, True, "Shares of the stream, for 8 of them: first"),
+        ((1024, 1024, 2048), 6, False, True, "2 to 3 whole units each; some rows end before"),
+        ((512, 256, 2048), 2, True, True, "only, 1 whole unit each; all rows end together"),
+        ((256, 256, 2048), 2, False, True, "only, 0 to 1 whole unit each; some"),
+    ],
+)
+def test_figures_tell_how_many_whole_units_there_are(size, clusters, stream, waves, words):
+    plan = plan_stream_k(*size, clusters, PAIRS_OF_256, hand_over=0, stream=stream)
+    assert f" {words}" in figures.stream_clusters(plan, waves=waves).alt
+
+
 def test_figures_say_what_they_show_and_refuse_what_has_no_room():
     small = plan_stream_k(1024, 1024, 2048, 6, PAIRS_OF_256, hand_over=0)
     assert "cut into 6 equal shares" in figures.stream_cut(small).alt
@@ -376,8 +392,9 @@ def test_figures_say_what_they_show_and_refuse_what_has_no_room():
         assert f"{plan.share:.1%}" in drawn.alt
     with pytest.raises(ProblemError, match="dozen"):
         figures.stream_cut(plan_stream_k(8192, 8192, 8192, 66))
-    with pytest.raises(ProblemError, match="no stream"):
-        figures.stream_cut(plan_stream_k(256, 384, 64, 1))
+    for draw in (figures.stream_cut, lambda plan: figures.stream_clusters(plan, waves=False)):
+        with pytest.raises(ProblemError, match="no stream"):
+            draw(plan_stream_k(256, 384, 64, 1))
 
 
 # ---- experiments --------------------------------------------------------------------------------
@@ -426,8 +443,18 @@ def test_what_the_page_says_about_the_mistakes():
 
 def test_the_page_sees_what_flags_that_stay_raised_do(capsys):
     exec(page_cell("twice ="), {"hopper": hopper, "Problem": Problem, "np": numpy})
-    first, second = capsys.readouterr().out.splitlines()
-    assert "the result is right: True" in first and "the result is right: False" in second
+    first, *others = capsys.readouterr().out.splitlines()
+    assert "the result is right: True" in first and len(others) == 3
+    assert all("the result is right: False" in other for other in others)
+
+
+def test_gifts_are_asked_for_before_they_can_be_given():
+    """So that flags that stay raised show: who adds has no more steps than stages."""
+    facts = compile_kernel(KERNEL, **SMALL_PAIRS).facts
+    for steps in (3 * facts.stages - 1, 512 // facts.tile_k):
+        plan = plan_stream_k(128, 256, steps * facts.tile_k, 3, SMALL, hand_over=0)
+        assert plan.gifts == 2 and len(plan.pieces[2][0].givers) == 2
+        assert plan.pieces[2][0].steps <= facts.stages
 
 
 # ---- exercises ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy
 
-from hopper.chip import MOST_CLUSTERS, argument
+from hopper.chip import MOST_PLACES, argument
 from hopper.compile import compile_kernel
 from hopper.conformance import Case, Tiled, blank
 from hopper.emulator.launch_values import to_bfloat16
@@ -160,7 +160,7 @@ def _taken_in_turns(kernel: str, problem: Problem, defines: Mapping[str, int]) -
         workspace.append(numpy.zeros(PERSISTENT_BLOCKS * facts.flags, numpy.uint32))
     if facts.places:
         workspace.append(numpy.zeros(1 + PERSISTENT_BLOCKS // facts.cluster, numpy.uint32))
-        workspace.append(argument(range(MOST_CLUSTERS)))
+        workspace.append(argument(range(MOST_PLACES)))
     return [a, b, Tiled(c, facts.c_box), *workspace, *sizes]
 
 

@@ -105,10 +105,13 @@ def stream_clusters(
     """Clusters over time, a row each, every piece as long as its cost.
 
     ``from_the_front``: shares in the order of the stream, which v9 does not do. ``waves``: False
-    leaves out the whole waves, which are the same for everyone.
+    leaves out the whole waves, which are the same for everyone. Raises ProblemError where nothing
+    is left then.
     """
     from hopper.stream_k import run_plan  # which needs this package's raster
 
+    if not waves and not plan.sharers:
+        raise ProblemError("this plan has no stream; draw its waves")
     lines = run_plan(plan, from_the_front=from_the_front)
     skipped = 0 if waves else plan.waves * plan.steps * plan.units[0].cost
     end = max(line[-1].done for line in lines if line)
@@ -158,13 +161,24 @@ def stream_clusters(
 
 
 def _told(plan: Plan, waves: bool) -> str:
-    begin = f"First {plan.waves} whole units each. " if plan.waves and waves else ""
     if not plan.sharers:
-        return begin + "Whole units only, so some rows end before others."
+        counts = [len(pieces) for pieces in plan.pieces]
+        costs = {plan.cost_of(cluster) for cluster in range(plan.clusters)}
+        return f"Whole units only, {_units(min(counts), max(counts))} each; " + (
+            "some rows end before others." if len(costs) > 1 else "all rows end together."
+        )
+    begin = f"First {_units(plan.waves)} each, then shares" if plan.waves and waves else "Shares"
+    some = f", for {plan.sharers} of them" if plan.sharers < plan.clusters else ""
     return (
-        begin + "Then each has its share of the stream: first the piece that is given, then whole "
-        "units, at the end the piece that adds what others gave."
+        f"{begin} of the stream{some}: first the piece that is given, then whole units, at the "
+        f"end the piece that adds what others gave."
     )
+
+
+def _units(few: int, many: int | None = None) -> str:
+    many = few if many is None else many
+    number = f"{few}" if few == many else f"{few} to {many}"
+    return f"{number} whole unit{'' if many == 1 else 's'}"
 
 
 def _drawn(piece: Piece, plan: Plan, kind: str, waves: bool) -> bool:
