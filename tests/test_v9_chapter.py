@@ -14,11 +14,13 @@ from hopper.architecture import constant
 from hopper.compile import compile_kernel
 from hopper.emulator import Emulator
 from hopper.errors import ProblemError
-from hopper.experiments import Curves, experiments_of
+from hopper.experiments import Curves, curves, experiments_of
 from hopper.experiments import stream_k as shared_k
+from hopper.experiments import waves as teeth
 from hopper.gemm import Problem
 from hopper.mutants import SMALL_PAIRS, emulated, find_mutation, mutations
 from hopper.paths import INCLUDE, KERNELS, ROOT
+from hopper.records import quantity
 from hopper.schema import Sweep
 from hopper.stream_k import (
     HAND_OVER,
@@ -161,6 +163,33 @@ def test_units_cover_c_once(m, n, tiling):
     assert kinds == sorted(kinds, reverse=True), "wide ones come first"
 
 
+@given(plans, st.randoms(use_true_random=False), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_places_deal_whole_units_from_the_second_wave_on_and_nothing_else(plan, random, stream):
+    """No cut, no direction and no gift is another, so no bit of C is."""
+    numbers = random.sample(range(plan.clusters), plan.clusters)
+    args = (plan.m, plan.n, plan.k, plan.clusters, plan.tiling)
+    known, placed = (
+        plan_stream_k(*args, stream=stream, hand_over=0, places=places)
+        for places in (None, numbers)
+    )
+
+    def computed(found):
+        return sorted(
+            (one.unit, one.first, one.last, one.backwards, one.givers, one.to)
+            for one in found.every()
+        )
+
+    def shares(found):
+        return [pieces[found.waves :] for pieces in found.pieces]
+
+    assert computed(known) == computed(placed) and shares(known) == shares(placed)
+    for cluster, pieces in enumerate(placed.pieces):
+        for wave, piece in enumerate(pieces[: placed.waves]):
+            assert piece.unit % plan.clusters == (numbers[cluster] if wave else cluster)
+            assert piece.unit // plan.clusters == wave
+
+
 # ---- nonsense -----------------------------------------------------------------------------------
 
 
@@ -173,6 +202,8 @@ def test_units_cover_c_once(m, n, tiling):
         ({"m": 2.5}, "pass an int"),
         ({"clusters": 0}, "at least 1"),
         ({"clusters": "many"}, "pass an int"),
+        ({"places": (0, 1, 1)}, "a number of its own"),
+        ({"places": (0, 1)}, "a number of its own"),
     ],
 )
 def test_nonsense_gets_a_helpful_answer(change, words):
@@ -320,6 +351,81 @@ def test_the_page_adds_up_gifts_of_both_kinds(capsys):
     said = capsys.readouterr().out
     assert f"{len(wide)} clusters give, {wide.count(False)} of them" in said
     assert f"{in_all / 1e6:.1f} MB in all" in said
+
+
+def test_neighbours_in_number_share_what_a_pair_does_not():
+    """Pairs that share A lie in a column one after the other, those that share B in a row."""
+    wide = divide(8192, 8192, Tiling())
+    assert [(unit.row, unit.column) for unit in wide[:17]] == [
+        *((256 * row, 0) for row in range(16)),
+        (0, 384),
+    ]
+    tall = divide(8192, 8192, PAIRS_OF_256)
+    narrow = divide(8192, 8192, Tiling(), narrow=True)
+    for units in (tall, narrow):
+        assert [(unit.row, unit.column) for unit in units[:9]] == [
+            *((0, 256 * column) for column in range(8)),
+            (256, 0),
+        ]
+    rest = [unit for unit in wide if not unit.wide]
+    assert [unit.row for unit in rest[:3]] == [0, 0, 256]
+    assert Tiling().raster == 16 and PAIRS_OF_256.raster == 8
+    source = (KERNELS / f"{KERNEL}.cu").read_text(encoding="utf-8")
+    assert "#define RASTER (SHARE_A ? 16 : 8) " in source
+
+
+def test_a_wave_of_four_rows_needs_most_of_b():
+    """What the page says of RASTER."""
+    columns = {}
+    for raster in (4, 8, 16, 32):
+        units = divide(8192, 8192, Tiling(raster=raster))
+        columns[raster] = len({unit.column for unit in units[:66]}) * 384
+    assert columns[4] > 0.75 * 8192 and max(columns[height] for height in (8, 16, 32)) < 0.5 * 8192
+
+
+def test_what_the_page_says_of_other_sizes():
+    """Which plans are the same, and in which there are narrow units only."""
+    three, four = shared_k.SIZES[:3], shared_k.SIZES[3:]
+    assert [problem.m for problem in three] == [1024, 2048, 4096]
+    assert four[0] == Problem(4096, 4096, 14336)
+    for problem in three:
+        written = plan_stream_k(problem.m, problem.n, problem.k, 66)
+        always = plan_stream_k(problem.m, problem.n, problem.k, 66, hand_over=0)
+        flat = plan_stream_k(problem.m, problem.n, problem.k, 66, PAIRS_OF_256)
+        assert not written.wide and not written.gifts and always.gifts
+        assert bool(flat.gifts) is (problem.m == 1024)
+    for problem in four:
+        sizes = problem.m, problem.n, problem.k
+        assert plan_stream_k(*sizes, 66) == plan_stream_k(*sizes, 66, hand_over=0)
+    for rows, wide in ((2816, 0), (5632, 0), (8448, 132), (11264, 0)):
+        plan = plan_stream_k(rows, teeth.N, teeth.DEPTH, 66)
+        assert waves(rows, teeth.N, 256, 256, 66).share == 1
+        assert plan.share == 1 and not plan.gifts and plan.wide == wide
+
+
+def test_what_the_page_says_of_speeds_is_what_was_recorded():
+    found = curves(KERNEL, shared_k.BY_SIZE)
+    written, always, flat = (found[way] for way in shared_k.WAYS)
+    v7, v8 = (
+        [quantity(f"{kernel} {problem.m} ratio").value for problem in shared_k.SIZES[:3]]
+        for kernel in ("v7_persistent", "v8_multicast")
+    )
+    assert (always[:3] < written[:3]).all() and (written[:3] < v8).all()
+    assert v7[0] > v8[0] and v7[1] > v8[1] and v8[2] > v7[2]
+    assert v7[1] < 100 < v8[2] and abs(flat[2] - 100) < 0.5
+    for place in (1, 2):
+        back = (flat[place] - written[place]) / (v8[place] - written[place])
+        assert back == pytest.approx(0.5, abs=0.1)
+    assert flat[0] < written[0] < v8[0], "the smallest"
+    gained, apart = flat[3:] - written[3:], abs(always[3:] - written[3:])
+    assert (gained > apart).all() and gained.min() > 0.4 and 1 < gained.max() < 1.4
+    assert (written[3:] > 100).all() and written[4] == written.max()
+    kept = quantity(f"{KERNEL} tuning STREAM=0 ratio").value
+    whole = plan_stream_k(8192, 8192, 8192, 66, stream=False)
+    won = quantity(f"{KERNEL} ratio").value / kept - 1
+    assert 0.5 < won / (1 / whole.share - 1) < 1, "most of what whole units leave"
+    price = shared_k.handing_over(curves(KERNEL, shared_k.HANDING_OVER))[1] / 1536
+    assert HAND_OVER - 2 < price.max() < HAND_OVER + 1
 
 
 def test_what_the_page_says_of_the_product_that_it_runs():
