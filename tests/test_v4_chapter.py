@@ -17,12 +17,13 @@ from hopper.counters import WANTED, Profiled
 from hopper.emulator import Emulator
 from hopper.errors import HopperError, ProblemError
 from hopper.exercises.v4_two_consumers import registers_to_trade
-from hopper.experiments import Curves, experiments_of, two_consumers
+from hopper.experiments import Curves, curves, experiments_of, two_consumers
 from hopper.figures.raster import rasterized, touched, wave_bytes, waves
 from hopper.figures.ring_run import ring_run
 from hopper.figures.streams import Way, run_streams
 from hopper.mutants import compile_mutation, mutations
 from hopper.paths import KERNELS, ROOT
+from hopper.records import HEADLINE, quantity
 from hopper.schema import Metric, Profile
 
 KERNEL = "v4_two_consumers"
@@ -360,6 +361,21 @@ def test_every_variant_that_is_timed_compiles_clean_and_stands_alone_on_its_sm()
 def test_where_nothing_was_recorded_cycles_are_not_known():
     found = two_consumers.cycles_of(Curves(numpy.array([math.nan]), "", None), 2)
     assert math.isnan(found.step) and math.isnan(found.share(128)) and found.product == 1024
+
+
+def test_what_the_page_says_of_a_slope_is_what_was_recorded():
+    found = curves(KERNEL, two_consumers.K)
+    one, two = (two_consumers.cycles_of(found, consumers) for consumers in (1, 2))
+    assert one.step > 1.1 * one.product, "the gap of one consumer"
+    assert abs(two.product / two.step - 1) < 0.04, "good to a few percent"
+    assert two.rest > one.rest > 0
+    again = curves(KERNEL, two_consumers.NAMES[2])
+    busy = HEADLINE.flop / (
+        quantity(f"{KERNEL} ms").value * quantity(f"{KERNEL} clock").value * 1e3 * 132 * 4096
+    )
+    tiles = 64 * 32
+    left = 100 * (busy - two.share(128) * tiles / (math.ceil(tiles / 132) * 132))
+    assert abs(left) <= abs(100 * busy - again.at("busy", 4)), "differ by no less"
 
 
 def test_a_number_of_turns_that_is_no_square_is_refused():

@@ -1,5 +1,6 @@
 """The chapter on v5: the model's answer, the lag in a run, what is broken, the exercises."""
 
+import math
 import re
 
 import numpy
@@ -11,6 +12,7 @@ from hopper import exercises
 from hopper.compile import advisories, compile_cuda, compile_kernel
 from hopper.emulator import Emulator, EmulatorError
 from hopper.errors import CompileError, ProblemError
+from hopper.experiments import curves, two_consumers
 from hopper.figures.ring_run import ring_run
 from hopper.figures.streams import Way, run_streams
 from hopper.gemm import Problem, gemm, plan
@@ -137,6 +139,24 @@ def test_with_one_stage_it_does_not_compile_and_without_the_assertion_it_hangs()
         gemm(single, a, b)
     a, b = Problem(64, 64, 64).inputs()
     gemm(single, a, b)  # a single step needs no stage twice
+
+
+# ---- what was recorded --------------------------------------------------------------------------
+
+
+def test_what_the_page_says_of_the_gap_is_what_was_recorded():
+    """A group in flight saves one consumer its gap, and two consumers nothing; the rest remains."""
+    cycles = {
+        (kernel, consumers): two_consumers.cycles_of(curves(kernel, two_consumers.K), consumers)
+        for kernel in ("v4_two_consumers", KERNEL)
+        for consumers in (1, 2)
+    }
+    for consumers in (1, 2):
+        four, five = (cycles[kernel, consumers] for kernel in ("v4_two_consumers", KERNEL))
+        assert abs(five.step / five.product - 1) < 0.04, "a step is its product"
+        assert abs(five.rest - four.rest) < 2 * math.hypot(four.rest_error, five.rest_error)
+        saved, error = four.step - five.step, math.hypot(four.step_error, five.step_error)
+        assert saved > 10 * error if consumers == 1 else saved < 2 * error
 
 
 # ---- what is broken -----------------------------------------------------------------------------

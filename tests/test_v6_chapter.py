@@ -7,7 +7,7 @@ import pytest
 
 from hopper import exercises, figures
 from hopper.exercises.v6_fp16_acc import in_the_ring, last_value
-from hopper.experiments import experiments_of, fp16_sums
+from hopper.experiments import curves, experiments_of, fp16_sums
 from hopper.experiments.fp16_sums import INPUTS, errors, inputs, summed
 from hopper.mutants import MUTATIONS
 from hopper.paths import ROOT
@@ -64,6 +64,14 @@ def test_inputs_are_the_same_everywhere_and_differ_by_depth():
         fp16_sums.ERROR, fp16_sums.ERROR_FP32, fp16_sums.INFINITE,
         fp16_sums.LIKE, fp16_sums.LIKE_ERROR,
     ]  # fmt: skip
+
+
+def test_what_the_page_says_like_for_like_is_what_was_recorded():
+    found = curves(KERNEL, fp16_sums.LIKE)
+    small, middle, large = found[fp16_sums.OF_FP16]
+    assert small < 70 and 95 < middle < 100 < large
+    small, middle, large = found[fp16_sums.OF_FP32]
+    assert small < 99 and abs(middle - 100) < 2 and large < 99
 
 
 def test_what_is_infinite_where_the_exact_value_is_too_counts_for_nothing():

@@ -15,7 +15,7 @@ from hopper.check import compare
 from hopper.compile import compile_kernel
 from hopper.emulator import Emulator
 from hopper.errors import CompileError, ProblemError
-from hopper.experiments import persistent, waves
+from hopper.experiments import curves, persistent, two_consumers, waves
 from hopper.figures.tile_run import tile_run, tile_timeline
 from hopper.figures.tile_turns import Tiles, run_tile_turns, tile_turns
 from hopper.gemm import Problem, gemm, plan
@@ -178,6 +178,39 @@ def test_the_sizes_of_the_sweep_are_whole_tiles_and_whole_waves_are_among_them()
         assert counts[0] < 80 and 4.4 < counts[-1] / 132 < 4.5
     facts = compile_kernel(waves.V9).facts
     assert waves.N % facts.tile_n == 0 and all(m % facts.tile_m == 0 for m in waves.ROWS)
+
+
+def test_what_the_page_says_of_waves_is_what_was_recorded():
+    facts = compile_kernel(KERNEL).facts
+    counts = [waves.tiles_of(facts, m) for m in waves.ROWS]
+    best = numpy.array([waves.used(count, 132) for count in counts])
+    five, seven = (curves(kernel, waves.WAVES) for kernel in (waves.V5, waves.V7))
+    busy = {name: one[waves.OWN] / one[waves.PEAK] for name, one in ((5, five), (7, seven))}
+    peer = seven[waves.PEER] / seven[waves.PEAK]
+    assert (busy[5] < busy[7]).all() and (busy[7] < best).all()
+    full = numpy.flatnonzero(best == 1)
+    behind, of_peer = full + 1, seven[waves.OWN] / seven[waves.PEER]
+    assert (peer[full] < 1).all() and (peer[behind] > best[behind]).all()
+    falls = [line[full] - line[behind] for line in (best, busy[7], peer)]
+    assert all((numpy.diff(line) < 0).all() for line in falls[:2]), "the first teeth are deepest"
+    assert (falls[2] < falls[1]).all() and falls[2][0] == min(falls[2])
+    assert (abs(of_peer[full] - 1) < 0.02).all(), "level"
+    assert (of_peer[behind] < 0.95).all() and (numpy.diff(of_peer[behind]) > 0).all()
+
+
+def test_what_the_page_says_of_a_tile_is_what_was_recorded():
+    """The line over K and the clocks in the kernel: both find less left in v7."""
+    left = {}
+    for kernel, first, at in ((waves.V5, "setup", 4), (waves.V7, "waits", 3)):
+        line = two_consumers.cycles_of(curves(kernel, two_consumers.K), 2)
+        clocks = curves(kernel, persistent.PARTS)
+        names = (first, "products", "leaving")
+        own = [sum(clocks.at(persistent.part(name, one), at) for name in names) for one in (0, 1)]
+        peak = 128 * line.product
+        found = left[kernel] = numpy.array([128 * line.step + line.rest, *own]) - peak
+        assert (abs(found[0] - found[1:]) < 0.04 * peak).all(), "a few hundredths of a tile"
+    assert (left[waves.V7] < 0.3 * left[waves.V5]).all()
+    assert left[waves.V7][1:].mean() / peak == pytest.approx(0.01, abs=0.003)
 
 
 @pytest.mark.parametrize(("kernel", "turn"), [("v5_in_flight", {}), (KERNEL, {"TURN": 2})])

@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -29,7 +29,7 @@ from hopper.gemm import Problem, plan
 from hopper.mutants import compile_mutation, emulated, find_mutation, mutated_source, mutations
 from hopper.pairs import division, landed_bytes, loaded_bytes, shares_a, step_flop
 from hopper.paths import KERNELS, ROOT
-from hopper.records import NoRecording, quantity
+from hopper.records import NoRecording, find, quantity
 from hopper.schema import Conditions, Metric, Profile, Spread
 
 KERNEL = "v8_multicast"
@@ -204,6 +204,30 @@ def test_what_the_page_says_about_the_seven_mistakes():
     assert len(broken) == 7 and "Seven mistakes" in PAGE
     assert not any(advisories(compile_mutation(one).log) for one in broken)
     assert emulated(find_mutation(KERNEL, "empty counts one block")) == ["deadlock"]
+
+
+def test_what_the_page_says_an_h200_made_of_them():
+    try:
+        tried = {entry.data.name: entry.data.trials for entry in find("mutants", KERNEL)}
+    except NoRecording:
+        return  # the table says so
+    for name in ("sent before the other is ready", "left before the other is done"):
+        assert all(one.right == one.runs for one in tried[name])
+    by_size = defaultdict(list)
+    for one in tried["released twice at home"]:
+        by_size[one.problem.m, one.problem.n].append(one)
+    *small, larger, most = by_size.values()
+    assert all(one.right == one.runs for size in small for one in size)
+    assert all(0 < one.wrong < one.right for one in larger)
+    assert all(one.wrong == one.runs for one in most)
+    counts = tried["empty counts one block"]
+    assert all(one.right == one.runs for one in counts if one.problem.m <= 256)
+    assert all(one.hung + one.failed == one.runs == 1 for one in counts if one.problem.m > 256)
+    assert any(one.failed for one in counts) and any(one.hung for one in counts)
+    for name in ("bytes of its own loads only", "the mask names one block"):
+        assert all(one.hung == one.runs for one in tried[name])
+    for one in tried["both ask for the same half"]:
+        assert (one.right if one.problem.m == 128 else one.wrong) == one.runs
 
 
 # ---- places -------------------------------------------------------------------------------------

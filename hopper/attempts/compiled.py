@@ -30,7 +30,7 @@ def _shuffled(
         lessons=(
             Lesson(
                 "It has the opposite effect: the compiler takes the loop over K out of the uniform "
-                "datapath, and each step moves more registers. That costs energy.",
+                "datapath, and each step moves more registers.",
                 -3,
                 -0.3,
                 SUSTAINED if name == "wide" else BURST,

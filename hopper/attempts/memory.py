@@ -1,6 +1,6 @@
 """Attempts on what is asked of L2 and of memory, and when."""
 
-from hopper.attempts.model import Attempt, Edit, Lesson, Prediction
+from hopper.attempts.model import SUSTAINED, Attempt, Edit, Lesson, Prediction
 from hopper.attempts.shapes import (
     EVICT_FIRST,
     MORE_ROOM,
@@ -16,7 +16,7 @@ from hopper.attempts.shapes import (
 
 MEMORY = "L2 and memory"
 _C_FITS = Lesson(
-    "What A and B need at one time fits into L2 beside C, hint or no hint.", -0.15, 0.15
+    "Here what A and B need at one time fits into L2 beside C, hint or no hint.", -0.15, 0.15
 )
 
 _PREFETCH = Edit(
@@ -96,6 +96,12 @@ _FETCHED = Lesson(
     high=-0.2,
 )
 
+_PAID = Lesson(
+    "Under a lasting load it costs more still: each request is paid for in energy.",
+    high=-1.5,
+    mode=SUSTAINED,
+)
+
 AT_L2 = (
     Attempt(
         "wide-prefetch-1",
@@ -108,7 +114,7 @@ AT_L2 = (
         sustained=Prediction(0.2, 0.6),
         why="A slice that L2 has not got takes longer than the ring covers. The copy that asks for "
         "a slice early needs no stage.",
-        lessons=(_FETCHED,),
+        lessons=(_FETCHED, _PAID),
         group=MEMORY,
     ),
     Attempt(
@@ -134,7 +140,7 @@ AT_L2 = (
         sustained=Prediction(0, 0.5),
         why="Many blocks want each slice, and one request brings it to L2 for all. Half of the "
         "requests should serve as well, at half the cost." + ROOM_NOTE,
-        lessons=(_FETCHED,),
+        lessons=(_FETCHED, _PAID),
         group=MEMORY,
     ),
     Attempt(
@@ -221,7 +227,15 @@ AT_L2 = (
         against="tall",
         burst=Prediction(0.2, 0.4),
         why="The same.",
-        lessons=(_C_FITS,),
+        lessons=(
+            _C_FITS,
+            Lesson(
+                "Its samples fall into two heaps, as those of v9 unchanged did at times. So the "
+                "hint need not be to blame.",
+                -1.5,
+                -0.3,
+            ),
+        ),
         group=MEMORY,
     ),
     Attempt(

@@ -96,6 +96,7 @@ AT_OTHER_SIZES = (
         "tall-cube",
         (-0.6, 0.1),
         "A wave is then 16 rows of pairs high: it needs all of A.",
+        Lesson("It is faster all the same. No counters were taken of it.", low=0.3),
         RASTER=4,
     ),
     _tall(
@@ -106,7 +107,7 @@ AT_OTHER_SIZES = (
         (0.8, 1.8),
         "Less than four waves of these tiles, of which three and seven eighths are needed; "
         "256 × 192 has units of two kinds, and more of C sticks out.",
-        Lesson("For each product the tile that fits it: one for all is the best of none.", low=0.5),
+        Lesson("In a burst this tile is ahead here, too, as it is at 8192³.", low=0.5),
     ),
     _tall(
         "tall-deep-longer-stream",
@@ -115,6 +116,11 @@ AT_OTHER_SIZES = (
         "tall-deep",
         (-0.8, 0.2),
         "Longer shares, as many gifts; but out of step for longer.",
+        Lesson(
+            "Nearly half of the product is then out of step, in place of less than a quarter. That "
+            "costs more than longer shares win.",
+            high=-0.5,
+        ),
         edits=(_LONGER,),
     ),
     _tall(

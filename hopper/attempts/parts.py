@@ -63,7 +63,7 @@ REMOVED = (
         "lasting load each byte costs energy, and the power limit turns energy into clock.",
         lessons=(
             Lesson(
-                "Sharing saves far less than thought, under a lasting load too.",
+                "With this tile sharing saves less than thought under a lasting load.",
                 -1.5,
                 -0.2,
                 SUSTAINED,
@@ -83,9 +83,16 @@ REMOVED = (
         why="As with the other tile; what is shared is the larger operand, so a little more.",
         lessons=(
             Lesson(
-                "What sharing saves shows only under a lasting load, and is less than thought.",
+                "Under a lasting load sharing saves less than thought.",
                 -1.8,
                 -0.2,
+                SUSTAINED,
+            ),
+            Lesson(
+                "What sharing saves is energy: hardly anything in a burst, and as much as thought "
+                "where power is short.",
+                -3.2,
+                -1.8,
                 SUSTAINED,
             ),
         ),

@@ -57,8 +57,7 @@ def _by_side(
         "to the other. But numbers within a side are the same ones as before, GPC by GPC.",
         lessons=(
             Lesson(
-                "Which side of L2 a GPC is near makes no difference that can be told; which "
-                "clusters are in one GPC does.",
+                "Which side of L2 a GPC is near makes no difference that can be told.",
                 -0.6,
                 0.6,
                 mode="sustained",
@@ -87,7 +86,8 @@ PLACED = (
         "column all eight clusters want the same slice of B at once; in a patch four do.",
         lessons=(
             Lesson(
-                "What many want at the same moment is worth more than what few want at all.",
+                "Fewer different bytes did not help, by hardly more than the noise: fewer clusters "
+                "want each of them at the same moment.",
                 high=-0.2,
                 mode="sustained",
             ),
@@ -107,7 +107,16 @@ PLACED = (
         "for an A of its own.",
         lessons=(
             Lesson(
-                "A GPC helps with the operand that the pair does not share.",
+                "By counting, the clusters of a GPC have B in common down the columns as they have "
+                "A in common along the rows. Counting leaves out that each half of B is a "
+                "multicast already.",
+                -3,
+                1,
+                mode="sustained",
+            ),
+            Lesson(
+                "Joining requests helps with the operand that the pair does not share. Our reading "
+                "is that a multicast load is not joined with those of other pairs.",
                 high=-0.4,
                 mode="sustained",
             ),

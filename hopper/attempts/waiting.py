@@ -65,8 +65,8 @@ def _cluster_scope(name: str, shape: str, defines: dict[str, int]) -> Attempt:
 
 
 _LASTING = Lesson(
-    "What a burst wins, a lasting load loses, though by hardly more than the noise. No counters "
-    "were taken of it.",
+    "Whatever it wins in a burst, it loses more under a lasting load. No counters were taken of "
+    "it.",
     high=-0.15,
     mode=SUSTAINED,
 )
