@@ -107,7 +107,11 @@ AT_OTHER_SIZES = (
         (0.8, 1.8),
         "Less than four waves of these tiles, of which three and seven eighths are needed; "
         "256 × 192 has units of two kinds, and more of C sticks out.",
-        Lesson("In a burst this tile is ahead here, too, as it is at 8192³.", low=0.5),
+        Lesson(
+            "In a burst this tile is ahead here, too, as it is at 8192³. But nothing sticks out "
+            "with 256 × 192: the tiles for the rest of N fit exactly.",
+            low=0.5,
+        ),
     ),
     _tall(
         "tall-deep-longer-stream",

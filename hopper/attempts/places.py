@@ -86,8 +86,8 @@ PLACED = (
         "column all eight clusters want the same slice of B at once; in a patch four do.",
         lessons=(
             Lesson(
-                "Fewer different bytes did not help, by hardly more than the noise: fewer clusters "
-                "want each of them at the same moment.",
+                "Patches were slower, if at all: the difference is about the noise. That fewer "
+                "clusters want the same slice at once may be why.",
                 high=-0.2,
                 mode="sustained",
             ),
