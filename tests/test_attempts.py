@@ -34,6 +34,7 @@ from hopper.attempts import outcome as outcomes
 from hopper.attempts.best import best
 from hopper.attempts.outcome import verdict
 from hopper.attempts.shapes import V6, V9
+from hopper.chip import ORDERS
 from hopper.compile import compile_cuda
 from hopper.errors import CompileError, HopperError
 from hopper.experiments import ablation, attempts, experiments_of
@@ -93,6 +94,7 @@ def test_at_least_thirty_attempts_are_predicted_and_may_be_timed():
     assert len(EVERY) == len(ATTEMPTS) + len(BASES), "two have one name"
     for one in ATTEMPTS:
         assert one.burst and one.why and one.group and one.against in EVERY, one.name
+        assert one.places in ORDERS, one.name
         assert {"TILE_M", "TILE_N", "STAGES"} <= set(one.defines), "defaults may change"
     assert 8 <= sum(one.sustained is not None for one in ATTEMPTS) <= 18
     assert [number_of(ATTEMPTS[0].name), number_of(ATTEMPTS[-1].name)] == [1, len(ATTEMPTS)]
