@@ -1,9 +1,9 @@
 // Places: which cluster computes what, by where it lies on the chip.
 //
 // Clusters are dealt to the GPCs in turn, so that neighbours in the launch lie far apart. What SMs of
-// one GPC read at about the same time is asked of L2 once. So the host, which has seen which SMs lie
-// together, gives every pair of SMs a number, and a cluster there takes it: neighbours in number are
-// neighbours on the chip, and compute neighbours in C. It takes a microsecond to be sure of a number, so
+// one GPC read at about the same time is, it seems, asked of L2 once. So the host finds out which SMs lie
+// together and gives every pair of SMs a number, and a cluster there takes it: neighbours in number are
+// neighbours on the chip, and compute neighbours in C. It takes a while to be sure of a number, so that
 // clusters begin with a unit by their number in the launch, and go by place from the second one on.
 #pragma once
 
