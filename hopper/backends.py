@@ -17,6 +17,7 @@ import numpy
 from hopper.arrays import memory_of
 from hopper.compile import Program
 from hopper.errors import NoHopper
+from hopper.overlap import launch_overlapping
 
 if TYPE_CHECKING:
     from hopper.emulator.backend import EmulatedGpu
@@ -138,7 +139,13 @@ class HopperGpu:
         64 bits). Nothing is checked: ``gemm.plan`` does that.
         """
         function = _function(str(program.cubin_path), program.kernel, shared_bytes)
-        function(grid, block, tuple(args), shared_mem=shared_bytes)
+        if not program.overlaps:
+            function(grid, block, tuple(args), shared_mem=shared_bytes)
+            return
+        import cupy
+
+        stream, handle = cupy.cuda.get_current_stream().ptr, function.kernel.ptr
+        launch_overlapping(load_driver(), handle, stream, grid, block, args, shared_bytes)
 
 
 @cache

@@ -106,6 +106,11 @@ class Program:
         return read_launch_facts(self.ptx, self.kernel)
 
     @cached_property
+    def overlaps(self) -> bool:
+        """Whether a launch of it may begin before the last one has ended: it says when to wait."""
+        return "griddepcontrol." in normalised(self.ptx)
+
+    @cached_property
     def ptx_hash(self) -> str:
         """SHA-256 of the PTX as compiled without line information, comments left out."""
         unit = replace(self._unit, options=_without_lineinfo(self._unit.options))

@@ -12,12 +12,14 @@ class KernelPlan:
 
     ``problems``: timed in burst mode as written, or compiled for bf16 where they are; the headline
     problem in sustained mode too.
-    ``configurations``: ``-D`` names of the tuning table, at the headline problem. A kernel that is
-    no GEMM has neither; what it shows is in its experiments.
+    ``configurations``: ``-D`` names of the tuning table, at the headline problem. ``overlapping``:
+    problems timed in burst mode with ``OVERLAP=1``, too. A kernel that is no GEMM has none of
+    these; what it shows is in its experiments.
     """
 
     problems: tuple[Problem, ...] = ()
     configurations: tuple[dict[str, int], ...] = ()
+    overlapping: tuple[Problem, ...] = ()
 
 
 def tiles(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:
@@ -53,6 +55,9 @@ LARGE = (
     Problem(4096, 4096, 14336),
     Problem(8192, 28672, 8192),
 )
+
+#: Where a launch is short, what lies between two launches counts.
+CUBES = STORED_BY_TMA[:4]
 
 BF16_HEADLINE = replace(HEADLINE, dtype="bfloat16")
 ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
@@ -181,6 +186,7 @@ PLANS: dict[str, KernelPlan] = {
             *each("SHARE_A", 0, 1, TILE_M=256, TILE_N=192, STAGES=3),
             *each("CLUSTER_SCOPE", 1),
         ),
+        overlapping=CUBES,
     ),
     "v9_stream_k": KernelPlan(
         problems=(*STORED_BY_TMA, *LARGE, BF16_HEADLINE),
@@ -194,5 +200,6 @@ PLANS: dict[str, KernelPlan] = {
             *each("ALTERNATE", 0, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
             *each("RASTER", 16, TILE_M=128, TILE_N=256, STAGES=4, SHARE_A=0),
         ),
+        overlapping=CUBES,
     ),
 }

@@ -106,17 +106,22 @@ def each(make: Callable[[Any], Iterator[Entry]], items: Iterable[Any]) -> Iterat
 
 
 def timing(kernel: str, seconds: float, only: Sequence[str] = ()) -> Iterator[Entry]:
-    """The kernel as written, or for bf16, on every problem of its plan, or on those of ``only``."""
-    gpu = find_hopper()
+    """The kernel as written, or for bf16, on every problem of its plan, or on those of ``only``.
+
+    And straight behind it with overlapping launches, where the plan asks for that.
+    """
+    gpu, plan = find_hopper(), PLANS[kernel]
 
     def on(problem: Problem) -> Iterator[Entry]:
         arrays, program = inputs_on(gpu, problem), compile_kernel(kernel, **problem.defines)
         headline = replace(problem, dtype=HEADLINE.dtype) == HEADLINE
         for mode in ("burst", "sustained") if headline else ("burst",):
             yield timed_entry(gpu, program, problem, mode, own=False, arrays=arrays)
+        if problem in plan.overlapping:
+            program = compile_kernel(kernel, OVERLAP=1, **problem.defines)
+            yield timed_entry(gpu, program, problem, "burst", own=False, arrays=arrays)
 
-    problems = PLANS[kernel].problems
-    yield from each(on, [one for one in problems if not only or size_name(one) in only])
+    yield from each(on, [one for one in plan.problems if not only or size_name(one) in only])
 
 
 def size_name(problem: Problem) -> str:

@@ -19,6 +19,7 @@
 #include "mbarrier.cuh"
 #include "named_barrier.cuh"
 #include "outbox.cuh"
+#include "overlap.cuh"
 #include "pair_ring.cuh"
 #include "places.cuh"
 #include "raster.cuh"
@@ -116,6 +117,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
     outbox_init(out);
     mbarrier_init(&placing.told, 1);
     fence_mbarrier_init();
+    let_next_launch_begin();
   }
   cluster_sync();  // nobody sends before the other block's barriers exist
   // [/setup]
@@ -133,6 +135,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
       const int rows = (m + PAIR_M - 1) / PAIR_M, columns = (n + PAIR_N - 1) / PAIR_N;
       const int pairs = rows * columns, clusters = gridDim.x / CLUSTER;
       Place<STAGES> at{1};  // parity 1: at first every stage is free
+      wait_for_last_launch();
       for (int first = 0; first < pairs; first += clusters) {  // wave after wave
         const int pair = first + (first == 0 ? blockIdx.x / CLUSTER : wait_for_place(placing));
         if (pair >= pairs) break;

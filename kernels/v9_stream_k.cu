@@ -22,6 +22,7 @@
 #include "multiply.cuh"
 #include "named_barrier.cuh"
 #include "outbox.cuh"
+#include "overlap.cuh"
 #include "pair_ring.cuh"
 #include "pairs.cuh"
 #include "partials.cuh"
@@ -126,6 +127,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
     outbox_init(out);
     mbarrier_init(&placing.told, 1);
     fence_mbarrier_init();
+    let_next_launch_begin();
   }
   cluster_sync();  // nobody sends before the other block's barriers exist
   // [/setup]
@@ -151,6 +153,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
       if (plan(false) > narrow && REST) plan(true);
       // [/plan]
       Place<STAGES> at{1};  // parity 1: at first every stage is free
+      wait_for_last_launch();
       for (int index = 0; index < work.pieces; ++index) {
         if (index == 1) work.place = wait_for_place(placing);
         if (index == work.waves) work.cut();

@@ -82,12 +82,13 @@ SHAPES = {
         Shape(100, 8, 72, 4),
         Shape(300, 520, 136, 2),
         Shape(200, 520, 136, 2, {"SHARE_A": 1}),
+        Shape(300, 520, 136, 2, {"OVERLAP": 1}),
     ),
     "v9_stream_k": (
         Shape(250, 376, 584, 6, SHORT),
         Shape(250, 248, 584, 6, SHARED_B),
         Shape(300, 1160, 328, 6, SHORT),
-        Shape(300, 264, 328, 6, SHARED_B),
+        Shape(300, 264, 328, 6, SHARED_B | {"OVERLAP": 1}),
     ),
 }
 

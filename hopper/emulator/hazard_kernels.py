@@ -200,6 +200,7 @@ HAZARD_KERNELS: tuple[HazardKernel, ...] = (
         threads="block ",
         may_fail=True,
     ),
+    HazardKernel("launch_not_waited", "launch-not-waited", **copy(128)),
     HazardKernel("store_overwritten", "store-overwritten", **copy_tile(2)),
     HazardKernel("group_never_waited", "group-never-waited", **copy_tile(), threads=_THREAD_0),
     HazardKernel("shared_race", "shared-race", **copy(128, back=True)),

@@ -38,6 +38,7 @@ _BAR = "PTX ISA, bar, barrier"
 _LAYOUT = "PTX ISA, Asynchronous wgmma instructions: shared memory layout, matrix descriptor"
 _SETMAXNREG = "PTX ISA, setmaxnreg"
 _ADDRESSES = "PTX ISA, Addresses as operands, Vectors and alignment"
+_LAUNCH = "CUDA C++ Programming Guide, programmatic dependent launch; PTX ISA, griddepcontrol"
 _CLUSTER = "CUDA C++ Programming Guide, distributed shared memory"
 
 KINDS: dict[str, Kind] = {
@@ -135,6 +136,14 @@ KINDS: dict[str, Kind] = {
             _WGMMA,
             "free the operands behind the wait_group of all four warps: let each warp arrive",
             warning=True,
+        ),
+        Kind(
+            "launch-not-waited",
+            "a launch that may begin before the last one has ended touches global memory only "
+            "behind a wait for it",
+            _LAUNCH,
+            "griddepcontrol.wait before the first access, in the thread that makes it or in one "
+            "that it waits for",
         ),
         Kind(
             "swizzle-unaligned",

@@ -340,7 +340,7 @@ class Machine:
         except Fault as error:
             raise unsupported(x, str(error)) from None
         if self.watch:
-            run = self.watch.registers.around(x, run)
+            run = self.watch.around(x, run)
         mask = None
         if rule.mask is not None:
             mask = self.read(x.operands[rule.mask], "u32")

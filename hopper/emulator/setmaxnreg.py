@@ -1,4 +1,4 @@
-"""setmaxnreg: warpgroups of a block trade registers; and griddepcontrol, which has no effect here.
+"""setmaxnreg: warpgroups of a block trade registers; and griddepcontrol, which changes nothing.
 
 PTX ISA, "setmaxnreg". The block owns what it was launched with. What a warpgroup gives up goes into
 the block's pool, and ``inc`` waits until the pool holds what it asks for. How many registers a
@@ -136,5 +136,10 @@ def setmaxnreg(machine: Machine, x: Instruction) -> Step:
 
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents")
 def griddepcontrol(machine: Machine, x: Instruction) -> Step:
-    """A launch of the emulator starts when all earlier ones have ended: nothing to wait for."""
+    """A launch of the emulator starts when all earlier ones have ended: nothing to wait for.
+
+    The watch looks at whether global memory is touched before the wait (``launch_watch``).
+    """
+    if machine.watch and x.has("wait"):
+        return machine.watch.launches.waited
     return lambda lanes: None

@@ -15,7 +15,8 @@ import numpy
 from hopper.emulator.clocks import Clocks, Knowledge
 from hopper.emulator.departures import Departures
 from hopper.emulator.hazards import Hazards
-from hopper.emulator.instructions import Lanes
+from hopper.emulator.instructions import Lanes, Step
+from hopper.emulator.launch_watch import LaunchWatch
 from hopper.emulator.ptx import Immediate, Instruction, Kernel
 from hopper.emulator.register_watch import RegisterWatch
 from hopper.emulator.shadow import CHUNK, WARP, WARPGROUP, Shadow
@@ -41,6 +42,7 @@ class Watch:
             machine.kernel, machine.lane_count, self._report, lambda: machine.steps
         )
         self.departures = Departures(machine, self.clocks, self._report)
+        self.launches = LaunchWatch(machine, self.clocks, self._report)
         machine.on_exit(self.departures.exited)
         # Of each mbarrier: who announced bytes last, the bytes it lacks, copies on their way to it.
         self._announced: dict[int, tuple[Instruction, int]] = {}
@@ -62,6 +64,10 @@ class Watch:
     def now(self) -> int:
         """The time of the clocks."""
         return self.machine.steps
+
+    def around(self, x: Instruction, step: Step) -> Step:
+        """The step of an instruction, with what is looked at before it is taken."""
+        return self.launches.around(x, self.registers.around(x, step))
 
     # ---- ordinary accesses to shared memory
 

@@ -1,7 +1,7 @@
 """Recorded numbers by name, for prose: the grammar of ``quantity``."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hopper.compile import kernel_names
@@ -25,12 +25,12 @@ class Quantity(NamedTuple):
 def quantity(path: str, gpu: str = GPU) -> Quantity:
     """A recorded number by its name in prose, such as ``v1_wgmma tflops``.
 
-    ``KERNEL [bf16] [SIZE] [sustained] [cublas] VALUE``
+    ``KERNEL [CONFIG] [bf16] [SIZE] [sustained] [cublas] VALUE``
         VALUE: ``ms``, ``tflops``; ``clock`` (MHz) and ``power`` (W) during the timing. Without
         ``cublas`` also ``ratio`` (percent of cuBLAS, median of adjacent pairs), ``ratio low`` and
         ``ratio high`` (5th and 95th percentile), ``max_error``, ``relative_norm``.
         SIZE: ``4096`` or ``8191x8190x8184``; left out, 8192. Without ``sustained``: burst.
-        Without ``bf16``: fp16.
+        Without ``bf16``: fp16. CONFIG: what was timed besides, such as ``OVERLAP=1``.
     ``KERNEL tuning [SIZE] CONFIG VALUE``
         CONFIG: a tile that only one row has, ``64x128``, or ``TILE_M=64,TILE_N=128``, or
         ``default``. VALUE: ``ms``, ``tflops``, ``ratio``, ``registers``.
@@ -81,12 +81,13 @@ def quantities(kernel: str, gpu: str = GPU) -> dict[str, Quantity]:
 
 
 _SIZE = r"(\d+(x\d+x\d+)? )?"
+_CONFIG = r"\w+=\w+(,\w+=\w+)*"
 _METRIC = r"(" + "|".join(map(re.escape, WANTED)) + r"|[a-z0-9]+__[\w.]+)"
 # What could be a quantity of some record: a gap in this one, where anything else is a typing error.
 _SOUND = re.compile(
-    rf"(bf16 )?{_SIZE}(sustained )?(ratio( low| high)?|max_error|relative_norm"
+    rf"({_CONFIG} )?(bf16 )?{_SIZE}(sustained )?(ratio( low| high)?|max_error|relative_norm"
     rf"|(cublas )?(ms|tflops|clock|power))"
-    rf"|tuning {_SIZE}(default|\d+x\d+|\w+=\w+(,\w+=\w+)*) (ms|tflops|ratio|registers)"
+    rf"|tuning {_SIZE}(default|\d+x\d+|{_CONFIG}) (ms|tflops|ratio|registers)"
     rf"|counters {_SIZE}(cublas )?{_METRIC}"
     r"|sweep \S+ \S+@[\d.]+"
     r"|mutants \S+ (runs|right|wrong|hung|failed)"
@@ -133,13 +134,20 @@ def _ordinary(problem: Problem) -> bool:
     return problem == Problem(problem.m, problem.n, problem.k, problem.dtype)
 
 
+def _config(defines: Mapping[str, int | str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in defines.items())
+
+
 def _of_timing(entry: Entry) -> Named:
     data: Timing = entry.data
     problem = data.problem
-    # As written, or for bf16: its macro is the only one.
-    if entry.identity.defines != problem.defines or not _ordinary(problem):
+    if not _ordinary(problem):
         return
-    prefix = _element(problem) + _size(problem) + "sustained " * (data.mode == "sustained")
+    # As written, or for bf16, whose macro is named by the type, comes without a configuration.
+    besides = {k: v for k, v in entry.identity.defines.items() if k not in problem.defines}
+    config = _config(besides)
+    prefix = f"{config} " * bool(config) + _element(problem) + _size(problem)
+    prefix += "sustained " * (data.mode == "sustained")
     yield from _times(prefix, data.problem, data.samples_ms)
     yield from _times(prefix + "cublas ", data.problem, data.peer_samples_ms)
     low, high = ratio_spread(data.samples_ms, data.peer_samples_ms)
@@ -167,7 +175,7 @@ def _of_tuning(entry: Entry) -> Named:
         return
     tiles = [_tile(row) for row in data.rows]
     for row, tile in zip(data.rows, tiles, strict=True):
-        names = [",".join(f"{key}={value}" for key, value in row.defines.items()) or "default"]
+        names = [_config(row.defines) or "default"]
         if tile and tiles.count(tile) == 1:
             names.append(tile)
         for name in names:

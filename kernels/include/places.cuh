@@ -9,6 +9,7 @@
 
 #include "cluster.cuh"
 #include "mbarrier.cuh"
+#include "overlap.cuh"
 
 constexpr int PAIR = 2;          // blocks of a cluster, and SMs of a place
 constexpr int MOST_PLACES = 72;  // of a whole GH100
@@ -33,6 +34,7 @@ struct Placing {
 __device__ inline int claim_place(const Places& places, unsigned* claims) {
   const int clusters = gridDim.x / PAIR;
   if (clusters < places.count) return blockIdx.x / PAIR;
+  wait_for_last_launch();  // which claims the same words
   unsigned sm;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
   int number = places.of[sm / PAIR] % clusters;

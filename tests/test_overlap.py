@@ -1,0 +1,149 @@
+"""Launches that overlap: how they are asked for, and that nothing is touched before the wait."""
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy
+import pytest
+from rungs import SCHEDULES, exact, multiplied
+
+from hopper import overlap
+from hopper.attempts.model import Attempt, Edit, compile_attempt
+from hopper.compile import compile_kernel
+from hopper.emulator import HazardError
+from hopper.errors import HopperError
+from hopper.experiments import overlap as chained
+from hopper.gemm import Problem
+
+PAIRED = ("v8_multicast", "v9_stream_k")
+SMALL = {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "SHARE_A": 0, "OVERLAP": 1}
+#: More pairs of tiles than the emulator's three clusters: numbers are claimed.
+SEVERAL = Problem(520, 392, 136, distribution="integers")
+
+each = pytest.mark.parametrize("kernel", PAIRED)
+
+
+def small(kernel, *edits):
+    """A rung with a small tile whose launches overlap, changed or not."""
+    defines = SMALL | ({"HAND_OVER": 0} if kernel == "v9_stream_k" else {})
+    return compile_attempt(Attempt("overlap", "", kernel, defines, edits))
+
+
+# ---- the kernels --------------------------------------------------------------------------------
+
+
+@each
+@pytest.mark.parametrize("emulator", SCHEDULES, ids=lambda one: f"{one.schedule}-{one.tma}")
+def test_a_product_is_exact_and_touches_nothing_before_the_wait(kernel, emulator):
+    product = multiplied(small(kernel), SEVERAL, emulator)
+    assert (product.c == exact(SEVERAL)).all()
+    waits = product.issued("griddepcontrol.wait")
+    # A producer for each block, and a warp for each cluster that claims its number.
+    assert waits == 6 + 3
+    assert product.issued("griddepcontrol.launch_dependents") == 6
+
+
+@each
+def test_as_written_launches_do_not_overlap(kernel):
+    as_written, overlapping = (compile_kernel(kernel, **more) for more in ({}, {"OVERLAP": 1}))
+    assert (as_written.overlaps, overlapping.overlaps) == (False, True)
+    # What ptxas makes of griddepcontrol.wait and .launch_dependents.
+    for opcode, count in (("ACQBULK", 2), ("PREEXIT", 1)):
+        assert as_written.sass().count(opcode) == 0
+        assert overlapping.sass().count(opcode) == count
+    overlapping.require_clean()
+
+
+@each
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (Edit("      wait_for_last_launch();\n", ""), "cp.async.bulk.tensor"),
+        (
+            Edit("  wait_for_last_launch();  // which claims the same words\n", "", "places.cuh"),
+            "atom.",
+        ),
+    ],
+    ids=["producer", "claim"],
+)
+def test_an_access_without_a_wait_is_found(kernel, edit, what):
+    with pytest.raises(HazardError, match="the launch before this one may still run") as raised:
+        multiplied(small(kernel, edit), SEVERAL)
+    assert raised.value.hazard.kind == "launch-not-waited"
+    assert what in small(kernel, edit).ptx.splitlines()[raised.value.hazard.ptx_line - 1]
+
+
+# ---- the launch ---------------------------------------------------------------------------------
+
+
+class Driver:
+    """Stands in for the CUDA driver: keeps what it is called with, as the driver would read it."""
+
+    def __init__(self, status=0):
+        self.status = status
+
+    def cuLaunchKernelEx(self, config, function, pointers, extra):  # noqa: N802
+        # cuda.h: seven unsigned, a stream, a pointer to attributes, their number.
+        raw = ctypes.string_at(ctypes.addressof(config._obj), 56)
+        self.dims = numpy.frombuffer(raw, "u4", 7).tolist()
+        self.stream, attributes = numpy.frombuffer(raw, "u8", 2, 32).tolist()
+        self.attribute_count = numpy.frombuffer(raw, "u4", 1, 48)[0]
+        # An attribute: an id, padding to 8, and a union of 64 bytes.
+        self.attribute = numpy.frombuffer(ctypes.string_at(attributes, 72), "u4").tolist()
+        self.function, self.extra = function.value, extra
+        self.args = [ctypes.string_at(pointer, 8) for pointer in pointers]
+        return self.status
+
+
+ARGS = (
+    SimpleNamespace(data=SimpleNamespace(ptr=0x7F0012345678)),  # as of a CuPy array
+    numpy.float64(1.5),
+    numpy.frombuffer(bytes(range(128)), "V128")[0],
+)
+
+
+def launched(driver, shared=1 << 16):
+    overlap.launch_overlapping(driver, 0x1234, 0x77, (132, 1, 1), (384, 2, 1), ARGS, shared)
+
+
+def test_the_driver_is_asked_to_let_launches_overlap():
+    driver = Driver()
+    launched(driver)
+    assert driver.dims == [132, 1, 1, 384, 2, 1, 1 << 16]
+    assert (driver.stream, driver.function, driver.extra) == (0x77, 0x1234, None)
+    # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, allowed, and nothing else.
+    assert driver.attribute_count == 1
+    assert driver.attribute == [6, 0, 1, *[0] * 15]
+
+
+def test_arguments_are_passed_by_their_bytes():
+    driver = Driver()
+    launched(driver)
+    address, number, map_ = driver.args
+    assert int.from_bytes(address, "little") == 0x7F0012345678
+    assert numpy.frombuffer(number, "f8")[0] == 1.5
+    assert map_ == bytes(range(8))
+    assert overlap.argument_bytes(ARGS[2]) == bytes(range(128))
+
+
+def test_what_the_driver_refuses_is_an_error_with_a_way_out():
+    with pytest.raises(HopperError, match=r"returns 1 for grid .* compile without OVERLAP"):
+        launched(Driver(status=1))
+
+
+# ---- with a Hopper GPU --------------------------------------------------------------------------
+
+
+@pytest.mark.hopper
+@each
+def test_a_gpu_is_exact_when_launches_overlap(gpu, kernel):
+    program = compile_kernel(kernel, OVERLAP=1)
+    for size in (512, chained.SIZE, 4096):
+        assert chained.chain(gpu, program, seed=size, size=size) == 0
+
+
+@pytest.mark.hopper
+def test_a_gpu_reads_too_early_without_the_wait(gpu):
+    """The test above can fail."""
+    program = chained.variant("does not wait")
+    assert any(chained.chain(gpu, program, seed) for seed in range(chained.CHAINS))
