@@ -57,7 +57,7 @@ LARGE = (
 )
 
 #: Where a launch is short, what lies between two launches counts.
-CUBES = STORED_BY_TMA[:4]
+CUBES = STORED_BY_TMA[1:4]
 
 BF16_HEADLINE = replace(HEADLINE, dtype="bfloat16")
 ONE_WAVE_OF_256 = Problem(1408, 3072, 8192)  # 132 tiles of 128 × 256: one block an SM
