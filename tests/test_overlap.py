@@ -162,11 +162,3 @@ def wrong_at_the_end_of_a_chain(gpu, program, size, seed=1):
 def test_a_gpu_reads_what_the_last_launch_wrote(gpu, kernel, size):
     program = compile_kernel(kernel, OVERLAP=1)
     assert wrong_at_the_end_of_a_chain(gpu, program, size) == 0
-
-
-@pytest.mark.hopper
-def test_a_gpu_reads_too_early_without_the_wait(gpu):
-    """The test above can fail."""
-    edit = Edit("      wait_for_last_launch();\n", "")
-    program = compile_attempt(Attempt("early", "", "v8_multicast", {"OVERLAP": 1}, (edit,)))
-    assert any(wrong_at_the_end_of_a_chain(gpu, program, size) for size in (2304, 2560, 4096))
