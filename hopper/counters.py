@@ -104,13 +104,21 @@ class Profiled:
     unavailable: tuple[str, ...]
 
 
-def profile(command: Sequence[str], *, timeout: float, environment: dict[str, str]) -> Profiled:
+def profile(
+    command: Sequence[str],
+    *,
+    timeout: float,
+    environment: dict[str, str],
+    metrics: Iterable[str] | None = None,
+) -> Profiled:
     """Run ``command`` under ncu; it marks what to profile with cudaProfilerStart and Stop.
 
-    Raises HopperError when ncu is missing, or returns no counters within ``timeout`` seconds.
+    ``metrics``: ncu's names of what to count; those of WANTED if None. Raises HopperError when ncu
+    is missing, or returns no counters within ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
-    have, lack = available(wanted_metrics(), _query(environment))
+    wanted = wanted_metrics() if metrics is None else list(metrics)
+    have, lack = available(wanted, _query(environment))
     for _ in range(3):
         done = _ncu(
             [*OPTIONS, "--profile-from-start", "off", "--csv", "--metrics", ",".join(have)],
