@@ -33,14 +33,12 @@ VARIANTS: dict[str, tuple[Attempt, ...]] = {
         for name in ("wide-as-dealt", "wide", "tall-as-dealt", "tall", "tall-down-columns")
     ),
 }
-#: Series of the sweep -> ncu's counter, in sectors of reads.
+#: Series of the sweep -> ncu's counter, in sectors of reads. LRC is between L2 and the crossbar.
 COUNTERS = {
     "from L2": "lrc__lts2lrc_sectors_op_read.sum",
-    "to SMs": "lrc__xbar2gpc_sectors_op_read.sum",
-    "joined by the hardware": (
-        "lrc__xbar2gpc_sectors_op_read_coalescing_achieved_type_hardware.sum"
-    ),
-    "joined by the program": (
+    "into the crossbar": "lrc__lrc2xbar_sectors_op_read.sum",
+    "to the GPCs": "lrc__xbar2gpc_sectors_op_read.sum",
+    "to the GPCs, multicast": (
         "lrc__xbar2gpc_sectors_op_read_coalescing_achieved_type_programmatic.sum"
     ),
 }
@@ -88,7 +86,7 @@ def profiled_variants(kernel: str) -> tuple[Profile, ...]:
 
 
 def requests(kernel: str, gpu: Any, program: Program) -> Sweep:
-    """Gigabytes of reads, of each variant: handed out by L2, brought to SMs, and joined."""
+    """Gigabytes of reads, of each variant: handed out by L2, crossing the chip, and arriving."""
     found = profiled_variants(kernel)
     series = {
         name: tuple(round(one.metrics[metric].value * _SECTOR / 1e9, 3) for one in found)
