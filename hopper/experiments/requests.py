@@ -33,14 +33,17 @@ VARIANTS: dict[str, tuple[Attempt, ...]] = {
         for name in ("wide-as-dealt", "wide", "tall-as-dealt", "tall", "tall-down-columns")
     ),
 }
-#: Series of the sweep -> ncu's counter, in sectors of reads. LRC is between L2 and the crossbar.
+#: Series of the sweep -> ncu's counter, in sectors of reads. The LRC lies between L2 and the
+#: crossbar that leads to the GPCs; a load for both blocks of a pair has the type "programmatic".
 COUNTERS = {
+    "asked": "lrc__request_sectors_op_read_coalescable.sum",
+    "joined": "lrc__request_sectors_op_read_coalescing_achieved_type_hardware.sum",
     "from L2": "lrc__lts2lrc_sectors_op_read.sum",
     "into the crossbar": "lrc__lrc2xbar_sectors_op_read.sum",
-    "to the GPCs": "lrc__xbar2gpc_sectors_op_read.sum",
-    "to the GPCs, multicast": (
-        "lrc__xbar2gpc_sectors_op_read_coalescing_achieved_type_programmatic.sum"
+    "into the crossbar, multicast": (
+        "lrc__lrc2xbar_sectors_op_read_coalescing_achieved_type_programmatic.sum"
     ),
+    "to the GPCs": "lrc__xbar2gpc_sectors_op_read.sum",
 }
 
 
