@@ -1,11 +1,11 @@
 """Where SMs lie on the chip, and numbers for pairs of them that follow from it.
 
 Blocks of a cluster lie in one GPC, and clusters of a launch are dealt to the GPCs in turn. What
-several SMs of a GPC read at about the same time is, it seems, asked of L2 once, so clusters of v8
-and v9 take the numbers of their places: neighbours in number are neighbours on the chip. Which SMs
-lie together is not documented, and chips of one name differ in which are switched off: ``look``
-finds it out by launches of ``kernels/chip.cu``. Whatever it finds, every order is right; only speed
-depends on it.
+several SMs of a GPC read at about the same time is asked of L2 once: the counts of
+``hopper.experiments.requests`` fit that. So clusters of v8 and v9 take the numbers of their places:
+neighbours in number are neighbours on the chip. Which SMs lie together is not documented, and chips
+of one name differ in which are switched off: ``look`` finds it out by launches of
+``kernels/chip.cu``. Whatever it finds, every order is right; only speed depends on it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from hopper.counters import WANTED, Profiled
 from hopper.emulator import Emulator
 from hopper.errors import HopperError, ProblemError
 from hopper.exercises.v4_two_consumers import registers_to_trade
-from hopper.experiments import Curves, curves, experiments_of, two_consumers
+from hopper.experiments import Curves, curves, experiments_of, two_consumers, under_ncu
 from hopper.figures.raster import rasterized, touched, wave_bytes, waves
 from hopper.figures.ring_run import ring_run
 from hopper.figures.streams import Way, run_streams
@@ -403,11 +403,11 @@ def counted(monkeypatch):
     """What ncu is played to see; it is asked once for both experiments."""
     state = SimpleNamespace(kernels=[f"{KERNEL}(TensorMap, ...)"] * 8, commands=[])
 
-    def profile(command, *, timeout, environment):
+    def profile(command, *, timeout, environment, metrics):
         state.commands.append(command)
         return Profiled("ncu", profiles(state.kernels), ())
 
-    monkeypatch.setattr(two_consumers, "profile", profile)
+    monkeypatch.setattr(under_ncu, "profile", profile)
     two_consumers.profiled_widths.cache_clear()
     yield state
     two_consumers.profiled_widths.cache_clear()
@@ -431,7 +431,7 @@ def test_what_ncu_counts_is_kept_by_width_and_asked_for_once(counted):
 @pytest.mark.parametrize("kernels", [[KERNEL] * 7, [KERNEL] * 7 + ["other"], []])
 def test_anything_else_that_ncu_sees_is_refused(counted, kernels):
     counted.kernels = kernels
-    with pytest.raises(HopperError, match="and not 8 launches"):
+    with pytest.raises(HopperError, match=rf"ncu saw .*, and not \['{KERNEL}'"):
         two_consumers.raster_hits(None, None)
 
 

@@ -23,7 +23,7 @@ from hopper.counters import WANTED, Profiled
 from hopper.emulator import Emulator
 from hopper.errors import HopperError, ProblemError
 from hopper.experiments import chip as placing
-from hopper.experiments import curves, experiments_of, multicast
+from hopper.experiments import curves, experiments_of, multicast, under_ncu
 from hopper.figures.chip import turns
 from hopper.gemm import Problem, plan
 from hopper.mutants import compile_mutation, emulated, find_mutation, mutated_source, mutations
@@ -452,11 +452,11 @@ def profiles(kernels):
 def counted(monkeypatch):
     state = SimpleNamespace(kernels=LAUNCHED, commands=[])
 
-    def profile(command, *, timeout, environment):
+    def profile(command, *, timeout, environment, metrics):
         state.commands.append(command)
         return Profiled("ncu", profiles(state.kernels), ())
 
-    monkeypatch.setattr(multicast, "profile", profile)
+    monkeypatch.setattr(under_ncu, "profile", profile)
     multicast.profiled_variants.cache_clear()
     yield state
     multicast.profiled_variants.cache_clear()

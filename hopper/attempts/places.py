@@ -115,8 +115,8 @@ PLACED = (
                 mode="sustained",
             ),
             Lesson(
-                "Joining requests helps with the operand that the pair does not share. Our reading "
-                "is that a multicast load is not joined with those of other pairs.",
+                "Joining requests helps with the operand that the pair does not share. Multicast "
+                "loads are not joined with those of other pairs; it was counted for v8's page.",
                 high=-0.4,
                 mode="sustained",
             ),

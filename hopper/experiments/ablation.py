@@ -17,11 +17,10 @@ from hopper.attempts.shapes import V9
 from hopper.backends import find_hopper
 from hopper.bench import checked_pair, inputs_on
 from hopper.compile import Program
-from hopper.counters import WANTED, profile
-from hopper.errors import HopperError
+from hopper.counters import WANTED
 from hopper.experiments import Experiment
 from hopper.experiments.attempts import compiled
-from hopper.processes import environment
+from hopper.experiments.under_ncu import launched, profiled
 from hopper.records import HEADLINE
 from hopper.schema import Array, Probe, Profile
 
@@ -55,36 +54,30 @@ def variants() -> list[str]:
 
 
 def launch_variants(names: Sequence[str]) -> None:
-    """Launch each between cudaProfilerStart and Stop, for ncu; each is checked first."""
-    import cupy
-
+    """Launch each for ncu; each is checked first."""
     gpu = find_hopper()
     arrays = inputs_on(gpu, HEADLINE)
     for name in names:
         pair = checked_pair(compile_attempt(EVERY[name]), *arrays)
-        gpu.synchronize()
-        cupy.cuda.runtime.profilerStart()
-        pair.run()
-        gpu.synchronize()
-        cupy.cuda.runtime.profilerStop()
+        launched(gpu, [pair.run])
 
 
 def ablation(gpu: Any, program: Program) -> Probe:
     """Counters of every variant. ``identities``: (variants, 32); each counter: (variants,).
 
-    NaN, and an identity of zeros, where a variant was refused. Raises HopperError where ncu saw
-    anything else than one launch of each other.
+    NaN, and an identity of zeros, where a variant was refused. Raises HopperError as
+    ``under_ncu.profiled`` does.
     """
     names = variants()
     found = compiled(list(dict.fromkeys(names)))
-    launched = [name for name in names if not found[name][1]]
-    command = [sys.executable, "-m", "hopper.experiments.ablation", *launched]
-    profiles = profile(command, timeout=NCU_SECONDS, environment=environment()).profiles
-    seen = [one.kernel.partition("(")[0] for one in profiles]
-    wanted = [EVERY[name].kernel for name in launched]
-    if seen != wanted:
-        raise HopperError(f"ncu saw {seen}, and not {wanted}")
-    counted = dict(zip(launched, profiles, strict=True))
+    sound = [name for name in names if not found[name][1]]
+    profiles = profiled(
+        "hopper.experiments.ablation",
+        *sound,
+        kernels=[EVERY[name].kernel for name in sound],
+        seconds=NCU_SECONDS,
+    )
+    counted = dict(zip(sound, profiles, strict=True))
     identities = numpy.zeros((len(names), 32), numpy.uint8)
     for number, name in enumerate(names):
         if name in counted:

@@ -5,7 +5,6 @@ module is as a command. ``energy of …``, ``clock of …``, ``rate of …``: tw
 sustained load, one against the other. Each variant is checked before it is timed or profiled.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,11 +13,10 @@ from typing import Any
 from hopper.backends import find_hopper
 from hopper.bench import checked_pair, inputs_on, interleaved
 from hopper.compile import Program, compile_kernel
-from hopper.counters import profile
 from hopper.errors import HopperError
 from hopper.experiments import Experiment
 from hopper.experiments.two_consumers import counted
-from hopper.processes import environment
+from hopper.experiments.under_ncu import SECTOR_BYTES, launched, profiled
 from hopper.records import HEADLINE
 from hopper.samples import median, tflops
 from hopper.schema import Conditions, Profile, Sweep
@@ -51,44 +49,31 @@ def place(variant: str) -> float:
 
 BYTES, HITS = "bytes", "hits"
 NCU_SECONDS = 120
-_SECTOR = 32  # bytes
 
 
 def launch_variants() -> None:
-    """Launch each of VARIANTS between cudaProfilerStart and Stop, for ncu."""
-    import cupy
-
+    """Launch each of VARIANTS for ncu; each is checked first."""
     gpu = find_hopper()
     arrays = inputs_on(gpu, HEADLINE)
     pairs = [checked_pair(program_of(variant), *arrays) for variant in VARIANTS]
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStart()
-    for pair in pairs:
-        pair.run()
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStop()
+    launched(gpu, [pair.run for pair in pairs])
 
 
 @cache
 def profiled_variants() -> tuple[Profile, ...]:
     """What ncu counted, in the order of VARIANTS; once in a process, for both experiments of it.
 
-    Raises HopperError where ncu saw anything else than one launch of each.
+    Raises HopperError as ``under_ncu.profiled`` does.
     """
-    command = [sys.executable, "-m", "hopper.experiments.multicast"]
-    found = profile(command, timeout=NCU_SECONDS, environment=environment()).profiles
-    seen = [one.kernel.partition("(")[0] for one in found]
-    wanted = [kernel for kernel, _ in VARIANTS.values()]
-    if seen != wanted:
-        raise HopperError(f"ncu saw {seen}, and not {wanted}")
-    return found
+    kernels = [kernel for kernel, _ in VARIANTS.values()]
+    return profiled("hopper.experiments.multicast", kernels=kernels, seconds=NCU_SECONDS)
 
 
 def bytes_moved(gpu: Any, program: Program) -> Sweep:
     """Gigabytes that passed L2, and that memory read and wrote, of each variant."""
     found = profiled_variants()
     series = {
-        "through L2": counted(found, "l2_sectors") * _SECTOR / 1e9,
+        "through L2": counted(found, "l2_sectors") * SECTOR_BYTES / 1e9,
         "read": counted(found, "dram_read") / 1e9,
         "written": counted(found, "dram_write") / 1e9,
     }

@@ -6,7 +6,7 @@ which this module is as a command: ``python -m hopper.experiments.requests KERNE
 """
 
 import sys
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from hopper.attempts import EVERY, Attempt, compile_attempt
@@ -14,16 +14,13 @@ from hopper.attempts.shapes import V7, V8, V9
 from hopper.backends import find_hopper
 from hopper.bench import checked_pair, inputs_on
 from hopper.compile import Program
-from hopper.counters import profile
-from hopper.errors import HopperError
 from hopper.experiments import Experiment
-from hopper.processes import environment
+from hopper.experiments.under_ncu import SECTOR_BYTES, launched, profiled
 from hopper.records import HEADLINE
-from hopper.schema import Profile, Sweep
+from hopper.schema import Sweep
 
 REQUESTS = "requests"
 NCU_SECONDS = 90
-_SECTOR = 32  # bytes
 _ALONE = Attempt("v7", "v7", V7, {})
 #: Kernel -> what is counted for its page. A variant's place here is its number on the axis.
 VARIANTS: dict[str, tuple[Attempt, ...]] = {
@@ -53,46 +50,26 @@ def place(kernel: str, name: str) -> float:
 
 
 def launch_variants(kernel: str) -> None:
-    """Launch each variant between cudaProfilerStart and Stop, for ncu; each is checked first."""
-    import cupy
-
+    """Launch each variant for ncu; each is checked first."""
     gpu = find_hopper()
     arrays = inputs_on(gpu, HEADLINE)
     pairs = [
         checked_pair(compile_attempt(one), *arrays, places=one.places) for one in VARIANTS[kernel]
     ]
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStart()
-    for pair in pairs:
-        pair.run()
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStop()
-
-
-@cache
-def profiled_variants(kernel: str) -> tuple[Profile, ...]:
-    """What ncu counted, in the order of VARIANTS.
-
-    Raises HopperError where ncu saw anything else than one launch of each, or lacks a counter.
-    """
-    command = [sys.executable, "-m", "hopper.experiments.requests", kernel]
-    asked = profile(
-        command, timeout=NCU_SECONDS, environment=environment(), metrics=COUNTERS.values()
-    )
-    seen = [one.kernel.partition("(")[0] for one in asked.profiles]
-    wanted = [one.kernel for one in VARIANTS[kernel]]
-    if seen != wanted:
-        raise HopperError(f"ncu saw {seen}, and not {wanted}")
-    if asked.unavailable:
-        raise HopperError(f"this ncu does not know {', '.join(asked.unavailable)}")
-    return asked.profiles
+    launched(gpu, [pair.run for pair in pairs])
 
 
 def requests(kernel: str, gpu: Any, program: Program) -> Sweep:
     """Gigabytes of reads, of each variant: handed out by L2, crossing the chip, and arriving."""
-    found = profiled_variants(kernel)
+    found = profiled(
+        "hopper.experiments.requests",
+        kernel,
+        kernels=[one.kernel for one in VARIANTS[kernel]],
+        seconds=NCU_SECONDS,
+        metrics=COUNTERS.values(),
+    )
     series = {
-        name: tuple(round(one.metrics[metric].value * _SECTOR / 1e9, 3) for one in found)
+        name: tuple(round(one.metrics[metric].value * SECTOR_BYTES / 1e9, 3) for one in found)
         for name, metric in COUNTERS.items()
     }
     axis = tuple(place(kernel, one.name) for one in VARIANTS[kernel])

@@ -11,7 +11,6 @@ Each variant is compared with NumPy before it is timed, and variants take turns 
 memory" means that the L2 cache holds nothing of the matrix when a timed launch starts.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from statistics import median
@@ -21,7 +20,6 @@ import numpy
 
 from hopper.backends import HopperGpu, find_hopper
 from hopper.compile import Program, compile_kernel
-from hopper.counters import profile
 from hopper.errors import CheckError
 from hopper.experiments import Experiment
 from hopper.experiments.tma_launches import (
@@ -34,7 +32,7 @@ from hopper.experiments.tma_launches import (
     reduced,
     whole_numbers,
 )
-from hopper.processes import environment
+from hopper.experiments.under_ncu import SECTOR_BYTES, launched, profiled
 from hopper.schema import Array, Probe, Sweep
 
 ROUNDS = 7
@@ -173,7 +171,6 @@ TURNS = 4000  # boxes that a single block reads for the time of a turn
 NOISE = 0.02  # by which two turns may be in the wrong order
 COUNTED_STAGES = (4, 12)  # under ncu
 COUNT_SECONDS = 120
-SECTOR_BYTES = 32
 SECTORS = "lts__t_sectors.sum"  # that the slices of the L2 cache looked up
 
 
@@ -304,7 +301,7 @@ def _counted_rings() -> Iterator[tuple[str, int, Ring]]:
 
 
 def launch_counted() -> None:
-    """Launch each of ``_counted_rings`` once from the L2 cache, between profilerStart and Stop."""
+    """Launch each of ``_counted_rings`` once from the L2 cache, for ncu."""
     import cupy
 
     gpu, side = find_hopper(), RING_SIDES["L2"]
@@ -313,26 +310,22 @@ def launch_counted() -> None:
     for _, _, ring in _counted_rings():
         boxes = ring.tiles(matrix)[1] * max(1, RING_BYTES // matrix.nbytes)
         starts.append(ring.launch(gpu, ring.compile(), matrix, boxes, gpu.sm_count // 2 * 2)[0])
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStart()
-    for start in starts:
-        start()
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStop()
+    launched(gpu, starts)
 
 
 def sector_curves(gpu: HopperGpu, program: Program) -> Sweep:
     """What the L2 cache looked up, in % of the bytes that arrived in both blocks, over the stages.
 
-    ncu counts sectors of 32 bytes, in a process of its own. Raises HopperError without ncu, and
-    CheckError where it saw other kernels than these or lacks the counter.
+    ncu counts sectors of 32 bytes, in a process of its own. Raises HopperError as
+    ``under_ncu.profiled`` does.
     """
-    command = [sys.executable, "-m", "hopper.experiments.tma_mbarrier"]
-    found = profile(command, timeout=COUNT_SECONDS, environment=environment()).profiles
     rings, side = list(_counted_rings()), RING_SIDES["L2"]
-    if len(found) != len(rings) or any(SECTORS not in one.metrics for one in found):
-        seen = ", ".join(one.kernel for one in found)
-        raise CheckError(f"ncu: {len(rings)} kernels and {SECTORS} were expected, it saw {seen}")
+    found = profiled(
+        "hopper.experiments.tma_mbarrier",
+        kernels=[ring.compile().kernel for _, _, ring in rings],
+        seconds=COUNT_SECONDS,
+        metrics=(SECTORS,),
+    )
     series: dict[str, list[float]] = {name: [] for name in PAIRS}
     for (name, _, ring), one in zip(rings, found, strict=True):
         matrix_bytes = 4 * side * side

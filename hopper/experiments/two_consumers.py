@@ -10,7 +10,6 @@ Each variant is checked before it is timed or profiled.
 """
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,12 +21,12 @@ from hopper.architecture import constant
 from hopper.backends import find_hopper
 from hopper.bench import Timed, checked_pair, inputs_on, interleaved
 from hopper.compile import Program, compile_kernel
-from hopper.counters import WANTED, profile
+from hopper.counters import WANTED
 from hopper.errors import HopperError
 from hopper.experiments import Curves, Experiment
+from hopper.experiments.under_ncu import SECTOR_BYTES, launched, profiled
 from hopper.facts import LaunchFacts
 from hopper.gemm import Problem
-from hopper.processes import environment
 from hopper.records import HEADLINE
 from hopper.samples import median, ratio
 from hopper.schema import Profile, Sweep
@@ -40,36 +39,24 @@ V4, V5 = "v4_two_consumers", "v5_in_flight"
 WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)
 HITS, BYTES = "raster hits", "raster bytes"
 NCU_SECONDS = 180
-_SECTOR = 32  # bytes
 
 
 def launch_widths() -> None:
-    """Launch v4 with each of WIDTHS between cudaProfilerStart and Stop, for ncu."""
-    import cupy
-
+    """Launch v4 with each of WIDTHS for ncu; each is checked first."""
     gpu = find_hopper()
     arrays = inputs_on(gpu, HEADLINE)
     pairs = [checked_pair(compile_kernel(V4, RASTER=width), *arrays) for width in WIDTHS]
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStart()
-    for pair in pairs:
-        pair.run()
-    gpu.synchronize()
-    cupy.cuda.runtime.profilerStop()
+    launched(gpu, [pair.run for pair in pairs])
 
 
 @cache
 def profiled_widths() -> tuple[Profile, ...]:
     """What ncu counted, in the order of WIDTHS; once in a process, for all experiments of it.
 
-    Raises HopperError where ncu saw anything else than one launch of v4 for each.
+    Raises HopperError as ``under_ncu.profiled`` does.
     """
-    command = [sys.executable, "-m", "hopper.experiments.two_consumers"]
-    found = profile(command, timeout=NCU_SECONDS, environment=environment()).profiles
-    seen = [one.kernel.partition("(")[0] for one in found]
-    if seen != [V4] * len(WIDTHS):
-        raise HopperError(f"ncu saw {seen}, and not {len(WIDTHS)} launches of {V4}")
-    return found
+    kernels = [V4] * len(WIDTHS)
+    return profiled("hopper.experiments.two_consumers", kernels=kernels, seconds=NCU_SECONDS)
 
 
 def counted(profiles: Sequence[Profile], alias: str) -> numpy.ndarray:
@@ -102,7 +89,7 @@ def raster_bytes(gpu: Any, program: Program) -> Sweep:
     series = {
         "read": counted(found, "dram_read") / 1e9,
         "written": counted(found, "dram_write") / 1e9,
-        "through L2": counted(found, "l2_sectors") * _SECTOR / 1e9,
+        "through L2": counted(found, "l2_sectors") * SECTOR_BYTES / 1e9,
     }
     return _over_widths(BYTES, "GB", series, 3)
 
