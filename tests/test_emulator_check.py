@@ -142,7 +142,8 @@ def test_other_faults_of_the_kernel_are_told_at_their_line(capsys, tmp_path, cha
 def test_a_kernel_that_spins_is_stopped(capsys, tmp_path):
     source, launch = tmp_path / "spin.cu", tmp_path / "spin.toml"
     source.write_text(
-        'extern "C" __global__ void spin(volatile int* flag) {\n  while (!*flag) {}\n}\n'
+        'extern "C" __global__ void spin(volatile int* flag) {\n'
+        "  int looks = 0;\n  while (!*flag) ++looks;\n  *flag = looks;\n}\n"
     )
     launch.write_text(
         'grid = 1\nblock = 32\nstep_limit = 5000\narguments = [{ array = "flag" }]\n'

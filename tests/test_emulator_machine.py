@@ -1,5 +1,7 @@
 """Who runs next: lanes that part and meet, warps that spin, and what is said when none goes on."""
 
+import re
+
 import numpy
 import pytest
 from hypothesis import given, settings
@@ -169,12 +171,47 @@ def test_blocks_that_wait_for_later_ones_are_resident_together(emulator):
     assert (out[: 7 * 64] == 1).all()
 
 
-def test_a_flag_that_nobody_raises_is_a_step_limit():
-    body = SPIN.format(producer=999)
-    for schedule in ("fixed", "random", "starved"):
-        emulator = Emulator(schedule=schedule, step_limit=5000)
-        with pytest.raises(StepLimit, match=r"stopped after 5000 steps.*the kernel spins"):
-            run(body, emulator, threads=64)
+@pytest.mark.parametrize("schedule", ["fixed", "random", "starved"])
+def test_a_flag_that_nobody_raises_is_known_at_once(schedule):
+    with pytest.raises(StepLimit, match="the kernel spins, and nobody is left to end it") as caught:
+        run(SPIN.format(producer=999), Emulator(schedule=schedule), threads=64)
+    assert int(re.search(r"stopped after (\d+) steps", str(caught.value))[1]) < 5000
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "random", "starved"])
+def test_a_loop_that_changes_something_runs_into_the_limit(schedule):
+    counting = "mov.u32 %r4, 0;\nWAIT:\nadd.u32 %r4, %r4, 1;\nsetp.ne.u32 %p2, %r4, 0;\n"
+    emulator = Emulator(schedule=schedule, step_limit=5000)
+    with pytest.raises(StepLimit, match="stopped after 500[0-9] steps .*raise step_limit"):
+        run(counting + "@%p2 bra WAIT;", emulator, threads=64)
+
+
+# A thread that waits for a copy by looking at where it lands, against the rules.
+LOOK = """
+    .shared .align 16 .b8 data[16];
+    .shared .align 8 .b64 bar;
+    mbarrier.init.shared.b64 [bar], 1;
+    st.shared.u32 [data], 0;
+    mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1], 16, [bar];
+    mov.u32 %r5, 0;
+    WAIT:
+    {count}
+    ld.volatile.shared.u32 %r3, [data];
+    setp.eq.u32 %p2, %r3, 0;
+    @%p2 bra WAIT;
+    st.global.u32 [%rd0], %r3;"""
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "random"])
+@pytest.mark.parametrize(("count", "least"), [("", 10), ("add.u32 %r5, %r5, 1;", 3000)])
+def test_a_lazy_copy_lands_once_nobody_does_anything_but_look(schedule, count, least):
+    """Where a loop does something, it stays away for as long as it has patience."""
+    out, flag = numpy.zeros(1, numpy.uint32), numpy.full(8, 5, numpy.uint32)
+    emulator = Emulator(schedule=schedule, on_hazard="ignore")
+    found = emulator.launch(kernel(LOOK.format(count=count)), "k", 1, 1, args=[out, flag])
+    assert out[0] == 5
+    assert least < found.steps < (100 if least == 10 else 50_000)
 
 
 def test_a_step_limit_says_who_waits_meanwhile():

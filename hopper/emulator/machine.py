@@ -38,7 +38,8 @@ from hopper.emulator.watch import Watch
 
 WARP, WARPGROUP = 32, 128
 _NEVER = 1 << 30  # a program counter behind every instruction
-_PATIENCE = 4000  # picks that a lazy copy waits while threads spin
+_PATIENCE = 4000  # picks that a lazy copy waits while threads loop
+_LOOKING = ("ld", "setp", "bra")  # a loop of these alone changes nothing, and waits for who does
 _LOOK = 2000  # steps between two looks for lanes that spin while others of their warp starve
 _LAPS = 200  # loops that they may be ahead
 _ASTRAY = 1 / 16  # how often the random schedule lets lanes of a warp go before those behind them
@@ -72,6 +73,7 @@ class _Operation:
     negated: bool = False
     target: int = -1
     mask: Read | None = None
+    polls: bool = False  # a jump back over instructions that only look at memory
 
 
 class Machine:
@@ -114,6 +116,8 @@ class Machine:
         self._turn = numpy.zeros(count // WARP, numpy.int64)
         self._waited = self._turn.copy()  # as ``_turn`` was at a warp's last wait
         self._laps = numpy.zeros(count, numpy.int64)
+        self._polled = numpy.zeros(count, bool)  # went round such a loop since anything changed
+        self._only_polls = False  # all that run have polled: only a copy can change what they see
         self._starved = self.lane[:0]
         self._look = _LOOK
         self._wait = numpy.full(count, None, object)
@@ -333,7 +337,9 @@ class Machine:
             target = x.operands[0]
             if not isinstance(target, Label):
                 raise unsupported(x, "the branch's target is not a label of this kernel")
-            return _Operation(x, None, None, guard, bool(negated), target.index)
+            body = self.kernel.code[target.index : x.index]
+            polls = target.index <= x.index and all(one.parts[0] in _LOOKING for one in body)
+            return _Operation(x, None, None, guard, bool(negated), target.index, polls=polls)
         rule = rule_of(x)
         try:
             run = rule.build(self, x)
@@ -372,10 +378,21 @@ class Machine:
             self._complete()
             return
         picked = self._all_in_step() if self.launch.schedule == "fixed" else self._any_warp()
-        if picked:
-            self._segment(*picked)
-        else:
+        if not picked:
             self._nothing_runs()
+        elif self._segment(*picked):
+            self._polled[picked[0]] = True
+            self._only_polls = not (self.running & ~self._polled).any()
+            if self._only_polls and not self._queue:
+                raise self._spins_for_ever()
+        else:
+            self._something_changed()
+
+    def _something_changed(self) -> None:
+        """Whoever polls may find something else from here on."""
+        if self._polled.any():
+            self._polled[:] = False
+        self._only_polls = False
 
     def _who_goes_last(self) -> numpy.ndarray:
         """Which warps are starved: one warpgroup or one warp of every block, by the seed.
@@ -484,6 +501,8 @@ class Machine:
     def _due(self) -> bool:
         if self._last is not None and self._last[self._ready()].all():
             return True  # the starved come after the copies, too
+        if self._only_polls:
+            return True
         if self.launch.tma == "random":
             return self._random.random() < 0.2
         return self._picks > _PATIENCE
@@ -491,6 +510,7 @@ class Machine:
     def _complete(self) -> None:
         """Let queued completions happen: any one at random, or else the oldest of every block."""
         self._picks = 0
+        self._something_changed()
         self.acting = None
         if self.launch.tma == "random":
             _, happens = self._queue.pop(self._random.randrange(len(self._queue)))
@@ -513,9 +533,13 @@ class Machine:
             raise self._deadlock()
         self._complete()
 
-    def _segment(self, lanes: Lanes, index: int, stop: int, budget: int) -> None:
-        """Run lanes from ``index`` on, until they part, block, loop, or meet others at ``stop``."""
+    def _segment(self, lanes: Lanes, index: int, stop: int, budget: int) -> bool:
+        """Run lanes from ``index`` on, until they part, block, loop, or meet others at ``stop``.
+
+        Returns whether all they did is to go once round a loop that looks at memory.
+        """
         code, executed = self._code, self.executed
+        start, polled = index, False
         warps = _warp_count(self.lane[lanes])
         first, limit = self.steps, self.launch.step_limit
         while True:
@@ -538,6 +562,7 @@ class Machine:
                     index = op.target
                     if backward:
                         self._looped(lanes)
+                        polled = op.polls and start == index
                         break
                 else:
                     self.pc[lanes] = index + 1
@@ -545,7 +570,7 @@ class Machine:
                     if op.target <= index:
                         self._looped(active)
                     self._check_limit(limit)
-                    return
+                    return False
             elif active is None:
                 index += 1
             elif op.rule.control or (op.rule.together and not _whole(active, op.rule.together)):
@@ -556,7 +581,7 @@ class Machine:
                 if active is not None:
                     op.run(active)
                 self._check_limit(limit)
-                return
+                return False
             else:
                 self.acting = active
                 op.run(active)
@@ -565,6 +590,7 @@ class Machine:
                 break
         self.pc[lanes] = index
         self._check_limit(limit)
+        return polled
 
     def _looped(self, lanes: Lanes) -> None:
         self._laps[lanes] += 1
@@ -578,6 +604,14 @@ class Machine:
                 f"together) at PTX line {where.line}: {where.text[:80]}: the kernel spins, or is "
                 f"longer than expected; raise step_limit if it is\n{self._parked_warps()}"
             )
+
+    def _spins_for_ever(self) -> StepLimit:
+        where = self.kernel.code[self.at]
+        return StepLimit(
+            f"stopped after {self.steps} steps at PTX line {where.line}: {where.text[:80]}: the "
+            f"kernel spins, and nobody is left to end it: whatever runs goes round a loop that "
+            f"changes nothing, and no asynchronous copy is under way\n{self._parked_warps()}"
+        )
 
     def _gather(self, op: _Operation, lanes: Lanes) -> Lanes | None:
         """Bring lanes together that execute as one.
