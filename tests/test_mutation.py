@@ -113,13 +113,13 @@ def test_mutants_of_other_ptx_are_refused():
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_a_sample_of_mutants_is_caught_or_explained(name):
+def test_a_sample_of_mutants_is_caught(name):
+    """Of those that break a rule: to try one that breaks none takes every schedule, to its end."""
     known = equivalents()
-    made = subject_mutants(name)[1]
+    made = [one for one in subject_mutants(name)[1] if not reason_for(name, one.name, known)]
     for mutant in made[:: max(EVERY, len(made) // MOST)]:
         found = judge(name, mutant)
-        assert found.verdict != "crash", found
-        assert found.verdict != "survived" or reason_for(name, mutant.name, known), found
+        assert found.verdict not in ("crash", "survived"), found
 
 
 def test_without_the_watch_a_mutant_survives(monkeypatch):
