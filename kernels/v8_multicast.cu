@@ -135,7 +135,7 @@ v8_multicast(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
       const int rows = (m + PAIR_M - 1) / PAIR_M, columns = (n + PAIR_N - 1) / PAIR_N;
       const int pairs = rows * columns, clusters = gridDim.x / CLUSTER;
       Place<STAGES> at{1};  // parity 1: at first every stage is free
-      wait_for_last_launch();
+      wait_for_launch_before();
       for (int first = 0; first < pairs; first += clusters) {  // wave after wave
         const int pair = first + (first == 0 ? blockIdx.x / CLUSTER : wait_for_place(placing));
         if (pair >= pairs) break;

@@ -153,7 +153,7 @@ v9_stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
       if (plan(false) > narrow && REST) plan(true);
       // [/plan]
       Place<STAGES> at{1};  // parity 1: at first every stage is free
-      wait_for_last_launch();
+      wait_for_launch_before();
       for (int index = 0; index < work.pieces; ++index) {
         if (index == 1) work.place = wait_for_place(placing);
         if (index == work.waves) work.cut();

@@ -14,6 +14,7 @@ from hopper.compile import compile_kernel
 from hopper.emulator import HazardError
 from hopper.errors import HopperError
 from hopper.gemm import Problem, plan
+from hopper.records import NoRecording, quantity
 
 PAIRED = ("v8_multicast", "v9_stream_k")
 SMALL = {"TILE_M": 128, "TILE_N": 128, "STAGES": 2, "SHARE_A": 0, "OVERLAP": 1}
@@ -58,9 +59,9 @@ def test_as_written_launches_do_not_overlap(kernel):
 @pytest.mark.parametrize(
     ("edit", "what"),
     [
-        (Edit("      wait_for_last_launch();\n", ""), "cp.async.bulk.tensor"),
+        (Edit("      wait_for_launch_before();\n", ""), "cp.async.bulk.tensor"),
         (
-            Edit("  wait_for_last_launch();  // which claims the same words\n", "", "places.cuh"),
+            Edit("  wait_for_launch_before();  // which claims the same words\n", "", "places.cuh"),
             "atom.",
         ),
     ],
@@ -81,6 +82,9 @@ class Driver:
 
     def __init__(self, status=0):
         self.status = status
+
+    def cuGetErrorName(self, status, name):  # noqa: N802
+        name._obj.value = {1: b"CUDA_ERROR_INVALID_VALUE"}.get(status)
 
     def cuLaunchKernelEx(self, config, function, pointers, extra):  # noqa: N802
         # cuda.h: seven unsigned, a stream, a pointer to attributes, their number.
@@ -126,9 +130,51 @@ def test_arguments_are_passed_by_their_bytes():
     assert overlap.argument_bytes(ARGS[2]) == bytes(range(128))
 
 
-def test_what_the_driver_refuses_is_an_error_with_a_way_out():
-    with pytest.raises(HopperError, match=r"returns 1 for grid .* compile without OVERLAP"):
-        launched(Driver(status=1))
+@pytest.mark.parametrize(
+    ("status", "name"), [(1, "CUDA_ERROR_INVALID_VALUE"), (12345, "error 12345")]
+)
+def test_what_the_driver_refuses_is_an_error_with_its_name(status, name):
+    with pytest.raises(HopperError, match=rf"refuses the launch: {name}, for grid \(132, 1, 1\)"):
+        launched(Driver(status))
+
+
+def test_a_driver_that_is_too_old_is_told_from_a_launch_that_is_wrong():
+    with pytest.raises(HopperError, match="has no cuLaunchKernelEx.* compile without OVERLAP"):
+        launched(SimpleNamespace())
+
+
+@pytest.mark.parametrize("arg", [3, 1.5, None, numpy.zeros(4)], ids=repr)
+def test_an_argument_that_has_no_bytes_of_its_own_is_refused(arg):
+    with pytest.raises(HopperError, match=f"a {type(arg).__name__} is no argument .* numpy.int32"):
+        overlap.argument_bytes(arg)
+
+
+# ---- what the page says of its record -----------------------------------------------------------
+
+
+def spread(kernel, size, config=""):
+    names = (f"{kernel} {config}{size} {end}" for end in ("ratio low", "ratio", "ratio high"))
+    return [quantity(name).value for name in names]
+
+
+@each
+def test_the_smaller_a_product_the_more_overlapping_brings(kernel):
+    try:
+        gains = [
+            spread(kernel, size, "OVERLAP=1 ")[1] / spread(kernel, size)[1]
+            for size in (4096, 2048, 1024)
+        ]
+    except NoRecording:
+        return  # the page says so
+    assert 1 < gains[0] < gains[1] < gains[2]
+
+
+def test_at_4096_the_spreads_of_v9_overlap():
+    try:
+        plain, overlapping = (spread("v9_stream_k", 4096, more) for more in ("", "OVERLAP=1 "))
+    except NoRecording:
+        return
+    assert plain[2] > overlapping[0]
 
 
 # ---- with a Hopper GPU --------------------------------------------------------------------------

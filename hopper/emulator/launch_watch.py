@@ -1,9 +1,13 @@
 """The watch over launches that overlap: who touches global memory while the launch before may run.
 
-CUDA C++ Programming Guide, programmatic dependent launch: a kernel so launched may begin before the
-one in front of it in the stream has ended. What that one wrote is there, and what it reads may be
-overwritten, only behind ``griddepcontrol.wait``: by the thread itself, or by one of its cluster
-whose wait comes before (``clocks``). Looked at are instructions that name ``.global``.
+CUDA C++ Programming Guide, programmatic dependent launch, and PTX ISA, griddepcontrol: a kernel so
+launched may begin before the one in front of it in the stream has ended. What that one wrote is
+there behind ``griddepcontrol.wait``: of the thread itself, or of one of its cluster whose wait
+comes before (``clocks``). What it reads must not be overwritten earlier either.
+
+One launch is run, and nothing is known of those before it, so every access is reported that is in
+front of a wait, also to memory that no other launch writes. Looked at are instructions that name
+``.global``: not generic addresses, and not ``discard``. A wait in another cluster does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from hopper.emulator.ptx import Instruction, Kernel
 if TYPE_CHECKING:
     from hopper.emulator.machine import Machine
 
-_ACCESSES = ("ld", "st", "atom", "red", "cp")
+_ACCESSES = ("ld", "ldu", "st", "atom", "red", "cp")
 _NEVER = numpy.iinfo(numpy.int32).max
 
 Report = Callable[[str, str, int], None]

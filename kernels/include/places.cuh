@@ -34,7 +34,7 @@ struct Placing {
 __device__ inline int claim_place(const Places& places, unsigned* claims) {
   const int clusters = gridDim.x / PAIR;
   if (clusters < places.count) return blockIdx.x / PAIR;
-  wait_for_last_launch();  // which claims the same words
+  wait_for_launch_before();  // which claims the same words
   unsigned sm;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
   int number = places.of[sm / PAIR] % clusters;
