@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hopper.emulator import Deadlock, Emulator, Fault, StepLimit
 from hopper.emulator.launch import prepare
 from hopper.emulator.machine import Machine, Wait
+from hopper.emulator.polling import only_looks
 from hopper.emulator.ptx import parse
 from hopper.emulator.trace import Trace
 
@@ -212,6 +213,65 @@ def test_a_lazy_copy_lands_once_nobody_does_anything_but_look(schedule, count, l
     found = emulator.launch(kernel(LOOK.format(count=count)), "k", 1, 1, args=[out, flag])
     assert out[0] == 5
     assert least < found.steps < (100 if least == 10 else 50_000)
+
+
+@pytest.mark.parametrize(
+    ("body", "looks"),
+    [
+        ("", True),
+        ("ld.global.u32 %r3, [%rd1]; setp.eq.u32 %p2, %r3, 0;", True),
+        ("ld.global.v2.u32 {%r3, %r4}, [%rd1]; setp.eq.u32 %p2, %r4, %r3;", True),
+        ("ld.global.u64 %rd3, [%rd1]; ld.global.u32 %r3, [%rd3]; setp.eq.u32 %p2, %r3, 0;", True),
+        # The next lap is another one: a pointer is followed, a bit is kept, time goes on.
+        ("ld.global.u64 %rd3, [%rd3]; setp.ne.u64 %p2, %rd3, 0;", False),
+        ("setp.eq.u32 %p2, %r3, 0; ld.global.u32 %r3, [%rd1];", False),
+        ("ld.global.u32 %r3, [%rd1]; setp.eq.and.u32 %p2, %r3, 0, %p2;", False),
+        ("ld.global.u32 %r3, [%rd1]; setp.eq.and.u32 %p2, %r3, 0, !%p2;", False),
+        ("setp.lt.u32 %p2, %clock, %r3;", False),
+        # Done by some, or something done.
+        ("@%p1 ld.global.u32 %r3, [%rd1]; setp.eq.u32 %p2, %r3, 0;", False),
+        ("ld.global.u32 %r3, [%rd1]; @%p1 bra OUT; setp.eq.u32 %p2, %r3, 0;", False),
+        ("ld.global.u32 %r3, [%rd1]; st.global.u32 [%rd0], %r3; setp.eq.u32 %p2, %r3, 0;", False),
+        ("atom.global.exch.b32 %r3, [%rd1], 1; setp.eq.u32 %p2, %r3, 0;", False),
+    ],
+)
+def test_a_loop_that_only_looks_is_the_same_lap_again(body, looks):
+    code = parse(kernel(f"LOOP:\n{body}\n@%p2 bra LOOP;\nOUT:"), "k").code
+    jump = next(x for x in code if x.operands and getattr(x.operands[0], "name", "") == "LOOP")
+    assert only_looks(code[jump.operands[0].index : jump.index]) == looks
+
+
+# One thread makes a list of 40 nodes, {number, address of the next}, and follows it to the 9.
+CHASE = """
+    setp.ne.u32 %p1, %r0, 0;
+    @%p1 bra LAST;
+    mov.u64 %rd3, %rd1;
+    mov.u32 %r4, 0;
+    LINK:
+    add.s64 %rd4, %rd3, 16;
+    st.global.u64 [%rd3+8], %rd4;
+    mov.u64 %rd3, %rd4;
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p3, %r4, 39;
+    @%p3 bra LINK;
+    mov.u32 %r3, 9;
+    st.global.u32 [%rd3], %r3;
+    mov.u64 %rd3, %rd1;
+    WALK:
+    ld.global.u32 %r5, [%rd3];
+    ld.global.u64 %rd3, [%rd3+8];
+    setp.eq.u32 %p2, %r5, 0;
+    @%p2 bra WALK;
+    st.global.u32 [%rd0], %r5;
+    LAST:"""
+
+
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM[:2], *STARVED[:1]])
+def test_who_follows_pointers_comes_to_the_end(emulator):
+    """Nobody else runs, and no lap changes memory: each is another one all the same."""
+    out, nodes = numpy.zeros(32, numpy.uint32), numpy.zeros((40, 2), numpy.uint64)
+    emulator.launch(kernel(CHASE), "k", 1, 32, args=[out, nodes])
+    assert out[0] == 9
 
 
 def test_a_step_limit_says_who_waits_meanwhile():

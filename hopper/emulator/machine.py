@@ -22,6 +22,7 @@ from hopper.emulator.flow import reaches
 from hopper.emulator.hazards import Hazards, hazard
 from hopper.emulator.instructions import Lanes, Rule, Step, rule_of, unsupported
 from hopper.emulator.launch import Launch
+from hopper.emulator.polling import only_looks
 from hopper.emulator.ptx import Address, Immediate, Instruction, Label, Not, Register, Sink, Symbol
 from hopper.emulator.registers import Read, Registers, Write, constant
 from hopper.emulator.spaces import (
@@ -39,7 +40,6 @@ from hopper.emulator.watch import Watch
 WARP, WARPGROUP = 32, 128
 _NEVER = 1 << 30  # a program counter behind every instruction
 _PATIENCE = 4000  # picks that a lazy copy waits while threads loop
-_LOOKING = ("ld", "setp", "bra")  # a loop of these alone changes nothing, and waits for who does
 _LOOK = 2000  # steps between two looks for lanes that spin while others of their warp starve
 _LAPS = 200  # loops that they may be ahead
 _ASTRAY = 1 / 16  # how often the random schedule lets lanes of a warp go before those behind them
@@ -73,7 +73,7 @@ class _Operation:
     negated: bool = False
     target: int = -1
     mask: Read | None = None
-    polls: bool = False  # a jump back over instructions that only look at memory
+    polls: bool = False  # a jump back over what ``only_looks``
 
 
 class Machine:
@@ -337,8 +337,7 @@ class Machine:
             target = x.operands[0]
             if not isinstance(target, Label):
                 raise unsupported(x, "the branch's target is not a label of this kernel")
-            body = self.kernel.code[target.index : x.index]
-            polls = target.index <= x.index and all(one.parts[0] in _LOOKING for one in body)
+            polls = target.index <= x.index and only_looks(self.kernel.code[target.index : x.index])
             return _Operation(x, None, None, guard, bool(negated), target.index, polls=polls)
         rule = rule_of(x)
         try:

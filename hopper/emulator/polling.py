@@ -1,0 +1,52 @@
+"""Loops that wait by looking: they change nothing, and end when somebody else changes memory."""
+
+from collections.abc import Iterator, Sequence
+
+from hopper.emulator.ptx import (
+    Address,
+    Immediate,
+    Instruction,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Vector,
+)
+
+
+def only_looks(body: Sequence[Instruction]) -> bool:
+    """Whether a lap of a loop can be repeated, and does the same until memory changes.
+
+    ``body``: its instructions, less the jump that closes it. They are loads and comparisons, and
+    none of them depends on the lap before: what one reads of a register that the body writes was
+    written earlier in the same lap. So a loop that counts, follows pointers or reads a clock is
+    none, and neither is one with a guard or a jump inside.
+    """
+    if any(x.parts[0] not in ("ld", "setp") or x.guard for x in body):
+        return False
+    written = {one for x in body for one in _registers(x.operands[0])}
+    known: set[Register] = set()
+    for x in body:
+        for operand in x.operands[1:]:
+            if x.parts[0] == "setp" and not isinstance(operand, Register | Immediate | Not):
+                return False  # a special register may be a clock
+            if any(one in written and one not in known for one in _registers(operand)):
+                return False
+        known.update(_registers(x.operands[0]))
+    return True
+
+
+def _registers(operand: Operand) -> Iterator[Register]:
+    match operand:
+        case Register():
+            yield operand
+        case Not():
+            yield from _registers(operand.operand)
+        case Address():
+            yield from _registers(operand.base)
+        case Vector():
+            for one in operand.items:
+                yield from _registers(one)
+        case Pair():
+            yield from _registers(operand.first)
+            yield from _registers(operand.second)
