@@ -120,6 +120,8 @@ def profile(
     wanted = wanted_metrics() if metrics is None else list(metrics)
     have, lack = available(wanted, _query(environment))
     for _ in range(3):
+        if not have:
+            raise HopperError(f"ncu knows none of {', '.join(lack)}: update Nsight Compute")
         done = _ncu(
             [*OPTIONS, "--profile-from-start", "off", "--csv", "--metrics", ",".join(have)],
             command,

@@ -173,9 +173,11 @@ def test_blocks_that_wait_for_later_ones_are_resident_together(emulator):
 
 
 @pytest.mark.parametrize("schedule", ["fixed", "random", "starved"])
-def test_a_flag_that_nobody_raises_is_known_at_once(schedule):
+@pytest.mark.parametrize(("blocks", "threads"), [(1, 64), (4, 256)])
+def test_a_flag_that_nobody_raises_is_known_at_once(schedule, blocks, threads):
+    """However many warps spin, and wherever in the loop the schedule leaves them."""
     with pytest.raises(StepLimit, match="the kernel spins, and nobody is left to end it") as caught:
-        run(SPIN.format(producer=999), Emulator(schedule=schedule), threads=64)
+        run(SPIN.format(producer=9999), Emulator(schedule=schedule), blocks, threads)
     assert int(re.search(r"stopped after (\d+) steps", str(caught.value))[1]) < 5000
 
 
@@ -227,6 +229,8 @@ def test_a_lazy_copy_lands_once_nobody_does_anything_but_look(schedule, count, l
         ("setp.eq.u32 %p2, %r3, 0; ld.global.u32 %r3, [%rd1];", False),
         ("ld.global.u32 %r3, [%rd1]; setp.eq.and.u32 %p2, %r3, 0, %p2;", False),
         ("ld.global.u32 %r3, [%rd1]; setp.eq.and.u32 %p2, %r3, 0, !%p2;", False),
+        ("ld.global.u32 %r5, [%rd3]; ld.global.v2.u64 {%rd3, %rd4}, [%rd1];", False),
+        ("setp.eq.and.u32 %p4, %r3, 0, %p3; setp.eq.u32 %p2|%p3, %r3, 1;", False),
         ("setp.lt.u32 %p2, %clock, %r3;", False),
         # Done by some, or something done.
         ("@%p1 ld.global.u32 %r3, [%rd1]; setp.eq.u32 %p2, %r3, 0;", False),
@@ -274,10 +278,115 @@ def test_who_follows_pointers_comes_to_the_end(emulator):
     assert out[0] == 9
 
 
-def test_a_step_limit_says_who_waits_meanwhile():
-    body = "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra SPIN;\nbar.sync 3, 64;\nSPIN:\nbra SPIN;"
-    with pytest.raises(StepLimit, match="warp 1 .*barrier 3: 32 of 64 threads"):
+@pytest.mark.parametrize(
+    ("lap", "told"), [("", "nobody is left"), ("add.u32 %r3, %r3, 1;", "raise step_limit")]
+)
+def test_a_step_limit_says_who_waits_meanwhile(lap, told):
+    body = f"setp.lt.u32 %p1, %r0, 32;\n@%p1 bra SPIN;\nbar.sync 3, 64;\nSPIN:\n{lap}\nbra SPIN;"
+    with pytest.raises(StepLimit, match=rf"(?s){told}.*warp 1 .*barrier 3: 32 of 64 threads"):
         run(body, Emulator(step_limit=2000), threads=64)
+
+
+def test_who_spins_is_named_and_not_the_copy_that_landed_before():
+    copied = LOOK[: LOOK.index("WAIT:")] + "SPIN:\nbra SPIN;"
+    with pytest.raises(StepLimit) as caught:
+        run(copied, Emulator(on_hazard="ignore"), threads=1)
+    assert caught.value.hazard.threads == "block (0, 0, 0), warp 0, thread 0"
+
+
+def test_blocks_that_have_not_started_might_end_it():
+    """On a GPU they start as others end; here, wave by wave."""
+    body = SPIN.format(producer=1999 * 128)
+    with pytest.raises(StepLimit, match="and 944 blocks start only behind these"):
+        run(body, blocks=2000, threads=128)
+
+
+# Thread 0 looks for a copy, and thread 32 for what thread 0 then stores.
+HANDED_ON = """
+    .shared .align 16 .b8 data[16];
+    .shared .align 8 .b64 bar;
+    and.b32 %r4, %r0, 31;
+    setp.ne.u32 %p1, %r4, 0;
+    @%p1 bra END;
+    setp.ne.u32 %p1, %r0, 0;
+    @%p1 bra OTHER;
+    mbarrier.init.shared.b64 [bar], 1;
+    mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1+16], 16, [bar];
+    LAND:
+    ld.volatile.shared.u32 %r3, [data];
+    setp.ne.u32 %p2, %r3, 5;
+    @%p2 bra LAND;
+    st.volatile.global.u32 [%rd1], %r3;
+    bra END;
+    OTHER:
+    ld.volatile.global.u32 %r3, [%rd1];
+    setp.ne.u32 %p2, %r3, 5;
+    @%p2 bra OTHER;
+    st.global.u32 [%rd0], %r3;
+    END:"""
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "random", "starved"])
+@pytest.mark.parametrize("seed", range(4))
+def test_all_look_again_behind_a_copy(schedule, seed):
+    out, flag = numpy.zeros(64, numpy.uint32), numpy.repeat([0, 5], 4).astype(numpy.uint32)
+    emulator = Emulator(schedule=schedule, seed=seed, on_hazard="ignore")
+    emulator.launch(kernel(HANDED_ON), "k", 1, 64, args=[out, flag])
+    assert out[32] == 5
+
+
+def handed_over(number: int) -> tuple[str, str]:
+    """Two warps in turns: who has found a word changed changes the other's, and looks again."""
+    return (
+        f"""
+    mov.u32 %r4, {number};
+    st.volatile.global.u32 [%rd1], %r4;
+    A{number}:
+    ld.volatile.global.u32 %r3, [%rd1+4];
+    setp.ne.u32 %p2, %r3, {number};
+    @%p2 bra A{number};""",
+        f"""
+    B{number}:
+    ld.volatile.global.u32 %r3, [%rd1];
+    setp.ne.u32 %p2, %r3, {number};
+    @%p2 bra B{number};
+    mov.u32 %r4, {number};
+    st.volatile.global.u32 [%rd1+4], %r4;""",
+    )
+
+
+@pytest.mark.parametrize("emulator", [FIXED, *RANDOM, *STARVED])
+def test_a_store_in_front_of_a_loop_counts_wherever_the_schedule_stops(emulator):
+    mine, others = zip(*map(handed_over, range(1, 101)), strict=True)
+    body = "setp.ge.u32 %p1, %r0, 32;\n@%p1 bra OTHER;" + "".join(mine)
+    out, _ = run(
+        f"{body}\nbra END;\nOTHER:{''.join(others)}\nEND:\nst.global.u32 [%rd0], %r3;",
+        emulator,
+        threads=64,
+    )
+    assert (out == 100).all()
+
+
+def test_a_copy_that_landed_early_makes_the_next_no_earlier():
+    body = (
+        LOOK.format(count="").replace("[bar], 16;", "[bar], 32;", 1).replace("data[16]", "data[32]")
+    )
+    body = body.replace(
+        "st.global.u32 [%rd0], %r3;",
+        """
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data+16], [%rd1], 16, [bar];
+    mov.u32 %r4, 0;
+    WORK:
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p3, %r4, 50;
+    @%p3 bra WORK;
+    ld.shared.u32 %r3, [data+16];
+    st.global.u32 [%rd0], %r3;""",
+    )
+    out, flag = numpy.full(1, 7, numpy.uint32), numpy.full(8, 5, numpy.uint32)
+    Emulator(on_hazard="ignore").launch(kernel(body), "k", 1, 1, args=[out, flag])
+    assert out[0] != 5
 
 
 # ---- a schedule that starves some warps

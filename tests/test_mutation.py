@@ -114,7 +114,10 @@ def test_mutants_of_other_ptx_are_refused():
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_sample_of_mutants_is_caught(name):
-    """Of those that break a rule: to try one that breaks none takes every schedule, to its end."""
+    """Of those that break a rule: to try one that breaks none takes every schedule, to its end.
+
+    So of these a crash is seen by `make mutants` only.
+    """
     known = equivalents()
     made = [one for one in subject_mutants(name)[1] if not reason_for(name, one.name, known)]
     for mutant in made[:: max(EVERY, len(made) // MOST)]:

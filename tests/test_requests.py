@@ -22,7 +22,7 @@ def counted(kernels, metrics=METRICS):
     return tuple(
         Profile(
             f"{kernel}(TensorMap, ...)",
-            {name: Metric(1e9 * (i + 1) + j, "sector") for j, name in enumerate(metrics)},
+            {name: Metric(1e9 * (i + 1) + 1e8 * j, "sector") for j, name in enumerate(metrics)},
         )
         for i, kernel in enumerate(kernels)
     )
@@ -52,7 +52,9 @@ def test_a_sweep_has_each_counter_of_each_variant(ncu, kernel):
     ]
     assert list(sweep.axis_values) == [requests.place(kernel, one.name) for one in variants]
     assert list(sweep.series) == list(requests.COUNTERS)
-    assert sweep.series["asked"] == tuple(32.0 * (i + 1) for i in range(len(variants)))
+    for j, name in enumerate(requests.COUNTERS):
+        expected = [32 * (i + 1) + 3.2 * j for i in range(len(variants))]
+        assert sweep.series[name] == pytest.approx(expected), name
     assert sweep.unit == "GB"
 
 

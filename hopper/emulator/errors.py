@@ -54,7 +54,7 @@ class Deadlock(Stopped):
 
 
 class StepLimit(Stopped):
-    """The kernel executed more instructions than it was allowed to."""
+    """The kernel executed more instructions than it was allowed to, or is seen never to end."""
 
     def __init__(self, message: str, kind: str = "never-ends") -> None:
         super().__init__(message, kind)

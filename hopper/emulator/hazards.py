@@ -218,7 +218,8 @@ KINDS: dict[str, Kind] = {
             "never-ends",
             "a kernel ends",
             "CUDA C++ Programming Guide",
-            "see which loop spins and who should end it; raise step_limit for a longer kernel",
+            "see which loop spins and who should end it; if it only takes longer than step_limit, "
+            "raise that",
         ),
         Kind(
             "fault",

@@ -131,6 +131,12 @@ class Machine:
         self._last = self._who_goes_last() if launch.schedule == "starved" else None
         self.watch = Watch(self, hazards) if hazards else None
         self._code = [self._operation(x) for x in self.kernel.code]
+        # Of each instruction of a loop that only looks, the jump that closes it; -1 of all others.
+        self._closes = [-1] * len(self._code)
+        for op in self._code:
+            if op.polls:
+                for index in range(op.target, op.x.index + 1):
+                    self._closes[index] = op.x.index
 
     # ---- what units ask for
 
@@ -379,13 +385,16 @@ class Machine:
         picked = self._all_in_step() if self.launch.schedule == "fixed" else self._any_warp()
         if not picked:
             self._nothing_runs()
-        elif self._segment(*picked):
+            return
+        changed, lap = self._segment(*picked)
+        if changed:
+            self._something_changed()
+        elif lap:
             self._polled[picked[0]] = True
             self._only_polls = not (self.running & ~self._polled).any()
             if self._only_polls and not self._queue:
+                self.acting = picked[0]
                 raise self._spins_for_ever()
-        else:
-            self._something_changed()
 
     def _something_changed(self) -> None:
         """Whoever polls may find something else from here on."""
@@ -532,13 +541,14 @@ class Machine:
             raise self._deadlock()
         self._complete()
 
-    def _segment(self, lanes: Lanes, index: int, stop: int, budget: int) -> bool:
+    def _segment(self, lanes: Lanes, index: int, stop: int, budget: int) -> tuple[bool, bool]:
         """Run lanes from ``index`` on, until they part, block, loop, or meet others at ``stop``.
 
-        Returns whether all they did is to go once round a loop that looks at memory.
+        Returns whether they did anything but look, within a loop that only looks, and whether they
+        went all the way round it.
         """
         code, executed = self._code, self.executed
-        start, polled = index, False
+        start, end, lap = index, self._closes[index], False
         warps = _warp_count(self.lane[lanes])
         first, limit = self.steps, self.launch.step_limit
         while True:
@@ -557,19 +567,19 @@ class Machine:
                 if active is None:
                     index += 1
                 elif active is lanes:
-                    backward = op.target <= index
-                    index = op.target
-                    if backward:
+                    if op.target <= index:
                         self._looped(lanes)
-                        polled = op.polls and start == index
+                        changed, lap = index != end, start == op.target
+                        index = op.target
                         break
+                    index = op.target
                 else:
                     self.pc[lanes] = index + 1
                     self.pc[active] = op.target
                     if op.target <= index:
                         self._looped(active)
                     self._check_limit(limit)
-                    return False
+                    return True, False
             elif active is None:
                 index += 1
             elif op.rule.control or (op.rule.together and not _whole(active, op.rule.together)):
@@ -580,16 +590,17 @@ class Machine:
                 if active is not None:
                     op.run(active)
                 self._check_limit(limit)
-                return False
+                return True, False
             else:
                 self.acting = active
                 op.run(active)
                 index += 1
             if index >= stop or self.steps - first >= budget:
+                changed = index > end
                 break
         self.pc[lanes] = index
         self._check_limit(limit)
-        return polled
+        return changed, lap
 
     def _looped(self, lanes: Lanes) -> None:
         self._laps[lanes] += 1
@@ -606,10 +617,13 @@ class Machine:
 
     def _spins_for_ever(self) -> StepLimit:
         where = self.kernel.code[self.at]
+        rest = self.launch.block_count - 1 - self.blocks[-1]
+        later = f", and {rest} blocks start only behind these" if rest else ""
         return StepLimit(
             f"stopped after {self.steps} steps at PTX line {where.line}: {where.text[:80]}: the "
             f"kernel spins, and nobody is left to end it: whatever runs goes round a loop that "
-            f"changes nothing, and no asynchronous copy is under way\n{self._parked_warps()}"
+            f"changes nothing, and no asynchronous copy is under way{later}\n"
+            f"{self._parked_warps()}"
         )
 
     def _gather(self, op: _Operation, lanes: Lanes) -> Lanes | None:

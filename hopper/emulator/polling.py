@@ -1,17 +1,9 @@
 """Loops that wait by looking: they change nothing, and end when somebody else changes memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from hopper.emulator.ptx import (
-    Address,
-    Immediate,
-    Instruction,
-    Not,
-    Operand,
-    Pair,
-    Register,
-    Vector,
-)
+from hopper.emulator.ptx import Immediate, Instruction, Not, Register
+from hopper.emulator.register_watch import registers_in
 
 
 def only_looks(body: Sequence[Instruction]) -> bool:
@@ -24,29 +16,13 @@ def only_looks(body: Sequence[Instruction]) -> bool:
     """
     if any(x.parts[0] not in ("ld", "setp") or x.guard for x in body):
         return False
-    written = {one for x in body for one in _registers(x.operands[0])}
+    written = {one for x in body for one in registers_in(x.operands[0])}
     known: set[Register] = set()
     for x in body:
         for operand in x.operands[1:]:
             if x.parts[0] == "setp" and not isinstance(operand, Register | Immediate | Not):
                 return False  # a special register may be a clock
-            if any(one in written and one not in known for one in _registers(operand)):
+            if any(one in written and one not in known for one in registers_in(operand)):
                 return False
-        known.update(_registers(x.operands[0]))
+        known.update(registers_in(x.operands[0]))
     return True
-
-
-def _registers(operand: Operand) -> Iterator[Register]:
-    match operand:
-        case Register():
-            yield operand
-        case Not():
-            yield from _registers(operand.operand)
-        case Address():
-            yield from _registers(operand.base)
-        case Vector():
-            for one in operand.items:
-                yield from _registers(one)
-        case Pair():
-            yield from _registers(operand.first)
-            yield from _registers(operand.second)

@@ -1,7 +1,7 @@
-"""Launches that ncu counts: one half runs in a process of its own, the other half starts it.
+"""Kernels counted by ncu.
 
-A module of experiments is that process as a command. There it hands its launches to ``launched``;
-here ``profiled`` returns what ncu counted for them.
+ncu starts ``python -m`` of a module of experiments, which passes its launches to ``launched``. The
+process that wants the counts calls ``profiled``.
 """
 
 import sys
